@@ -1,1 +1,15 @@
-//! Placeholder.
+//! Kubernetes API machinery as pure functions over JSON documents and one table of resource descriptors.
+//!
+//! Layer L0: no async runtime, no clock (time is passed in), no I/O.
+
+pub mod apply;
+pub mod catalog;
+pub mod defaults;
+pub mod openapi;
+pub mod patch;
+pub mod protobuf;
+pub mod schema;
+pub mod selector;
+pub mod status;
+pub mod table;
+pub mod validate;

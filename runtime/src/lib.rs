@@ -1,1 +1,9 @@
-//! Placeholder.
+//! What every service repeats: tracked tasks and shutdown, telemetry, TLS and certificates, time.
+//!
+//! Layer L1.
+
+pub mod clock;
+pub mod pki;
+pub mod serve;
+pub mod tasks;
+pub mod telemetry;

@@ -1,0 +1,303 @@
+//! Types of the REST API under `/api/v1`. Field names are camelCase on the wire; times are RFC 3339 in UTC.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::names::EnvironmentName;
+
+/// An environment: a virtual cluster made from a version of a template, with its jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Environment {
+    /// Unique name; also the name of the virtual cluster.
+    pub name: EnvironmentName,
+    /// Unique over time: a deleted and re-created environment has another one.
+    pub uid: String,
+    /// Name of the template it was made from.
+    pub template: String,
+    /// Version of that template.
+    pub template_version: String,
+    /// The parameters given, with defaults filled in; passwords are never returned.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// What that phase is about, for people; empty when there is nothing to say.
+    pub message: String,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When it was first ready.
+    pub ready_at: Option<Timestamp>,
+    /// Address of its API server.
+    pub server: String,
+    /// Kubernetes version it serves, such as `v1.36.0`.
+    pub kubernetes_version: String,
+    /// Who asked for it.
+    pub owner: String,
+    /// The job that last worked on it.
+    pub job: Option<String>,
+    /// Pods that are ready, of all its pods.
+    pub pods: PodCounts,
+    /// Revision for conditional requests (`ETag`).
+    pub revision: u64,
+}
+
+/// Ready pods of all pods.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodCounts {
+    /// Pods whose Ready condition is true.
+    pub ready: u32,
+    /// All pods that have not finished.
+    pub total: u32,
+}
+
+/// Where an environment is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Asked for; its job has not finished.
+    Creating,
+    /// Its control plane serves and the workloads of its template are ready.
+    Ready,
+    /// Its job has failed; `message` says why.
+    Failed,
+    /// Being deleted.
+    Deleting,
+}
+
+/// Body of `POST /api/v1/environments`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateEnvironment {
+    /// The name asked for. Checked by the server, so that its error can carry a suggestion.
+    pub name: String,
+    /// The template's name.
+    pub template: String,
+    /// Parameters by name: JSON values, or strings, which are parsed by the parameter's type.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, serde_json::Value>,
+}
+
+/// A template, with what a person can set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Template {
+    /// Unique name.
+    pub name: String,
+    /// Version (semver).
+    pub version: String,
+    /// One line for lists.
+    pub title: String,
+    /// What it gives, for people.
+    pub description: String,
+    /// What can be set.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a template.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameter {
+    /// Its name, as in `--set name=value`.
+    pub name: String,
+    /// What values it takes.
+    #[serde(rename = "type")]
+    pub kind: ParameterType,
+    /// One line for people.
+    #[serde(default)]
+    pub help: String,
+    /// Must be given (when there is no default).
+    #[serde(default)]
+    pub required: bool,
+    /// Used when not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<serde_json::Value>,
+    /// Allowed values of a choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// Smallest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// Largest number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// Regular expression that the whole string must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+}
+
+/// Type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParameterType {
+    /// Text.
+    String,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// Text that is never shown again.
+    Password,
+    /// One of `choices`.
+    Choice,
+}
+
+/// A durable piece of work on an environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Job {
+    /// Unique id.
+    pub id: String,
+    /// The environment it works on.
+    pub environment: EnvironmentName,
+    /// What it does.
+    pub operation: Operation,
+    /// Whether it is done.
+    pub state: JobState,
+    /// How often it was started; a crash in the middle starts it again.
+    pub attempt: u32,
+    /// Its steps, in order.
+    pub steps: Vec<Step>,
+    /// When it was enqueued.
+    pub created_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// Why it failed; empty otherwise.
+    pub error: String,
+}
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Creates an environment.
+    Create,
+    /// Deletes an environment and everything it has on workers.
+    Delete,
+}
+
+/// Whether a job or step is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Waiting for its turn.
+    Pending,
+    /// Being worked on.
+    Running,
+    /// Done.
+    Succeeded,
+    /// Given up; see the error.
+    Failed,
+    /// Stopped because another job made it pointless.
+    Cancelled,
+}
+
+/// One step of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// What it does, for people: `apply manifests`.
+    pub name: String,
+    /// Whether it is done.
+    pub state: JobState,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// The latest news from it, for people.
+    pub message: String,
+}
+
+/// One entry of the audit trail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    /// Position in the trail; grows by time.
+    pub id: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
+    /// What: `environment.create`.
+    pub action: String,
+    /// To what: the environment's name.
+    pub subject: String,
+    /// Request that caused it.
+    pub request_id: String,
+    /// Anything else that explains it; never a secret.
+    pub detail: serde_json::Value,
+}
+
+/// A machine or cluster that runs pods.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Worker {
+    /// Name; also that of its Node in each environment.
+    pub name: String,
+    /// `podman` or `simulated`.
+    pub kind: String,
+    /// Whether its agent is connected.
+    pub connected: bool,
+    /// When its agent was last heard of.
+    pub last_seen: Option<Timestamp>,
+    /// Pods on it.
+    pub pods: u32,
+    /// Allocatable CPU in thousandths of a core.
+    pub cpu_millis: i64,
+    /// Allocatable memory in bytes.
+    pub memory_bytes: i64,
+    /// Container runtime and version.
+    pub runtime: String,
+}
+
+/// Answer of `GET /api/v1/status`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerStatus {
+    /// Version of the server.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Address it listens on.
+    pub listen: String,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Number of environments.
+    pub environments: u32,
+    /// Its workers.
+    pub workers: Vec<Worker>,
+    /// Resident memory in bytes, where it can be read.
+    pub resident_bytes: Option<u64>,
+}
+
+/// Answer of `GET /api/v1/environments/NAME/kubeconfig`: a kubeconfig as YAML text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kubeconfig {
+    /// The kubeconfig.
+    pub kubeconfig: String,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// Its items.
+    pub items: Vec<T>,
+}
+
+/// An error as `application/problem+json` (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    /// HTTP status.
+    pub status: u16,
+    /// Short name of the kind of error: `not-found`, `already-exists`, `invalid`, `unauthorized`, ..
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What happened and what to do next, for people.
+    pub detail: String,
+    /// Names near the one that was not found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<String>,
+    /// Request id to quote to an operator.
+    #[serde(default, rename = "requestId")]
+    pub request_id: String,
+}

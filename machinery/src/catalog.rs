@@ -1,0 +1,111 @@
+//! The table of resource descriptors: what kinds there are and what can be done with them. Kinds are data;
+//! a CustomResourceDefinition adds a row.
+
+use std::sync::Arc;
+
+/// One resource in one version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Descriptor {
+    /// API group; empty for core.
+    pub group: String,
+    /// Version, such as `v1`.
+    pub version: String,
+    /// Kind, such as `Pod`.
+    pub kind: String,
+    /// Kind of a list, such as `PodList`.
+    pub list_kind: String,
+    /// Resource, such as `pods`.
+    pub plural: String,
+    /// Singular, such as `pod`.
+    pub singular: String,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// `create`, `delete`, `deletecollection`, `get`, `list`, `patch`, `update`, `watch`: sorted.
+    pub verbs: Vec<String>,
+    /// Short names, such as `po`.
+    pub short_names: Vec<String>,
+    /// Categories, such as `all`.
+    pub categories: Vec<String>,
+    /// Subresources, by name.
+    pub subresources: Vec<Subresource>,
+    /// Version in which objects are stored (the same for all versions of a resource).
+    pub storage_version: String,
+    /// Comes from a CustomResourceDefinition.
+    pub custom: bool,
+    /// Whether objects have `metadata.generation` that grows with `spec`.
+    pub has_generation: bool,
+}
+
+/// A subresource such as `status` or `scale`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subresource {
+    /// Its name: `status`, `scale`, `log`, `exec`, `token`, ..
+    pub name: String,
+    /// Group of its kind.
+    pub group: String,
+    /// Version of its kind.
+    pub version: String,
+    /// Its kind, such as `Scale`.
+    pub kind: String,
+    /// Its verbs, sorted.
+    pub verbs: Vec<String>,
+}
+
+impl Descriptor {
+    /// `plural` or `plural.group`: the store's resource and Go's GroupResource.
+    pub fn group_resource(&self) -> String {
+        crate::status::group_resource(&self.group, &self.plural)
+    }
+
+    /// `v1` or `group/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The subresource of this name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+}
+
+/// All resources that one virtual cluster serves.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    rows: Vec<Arc<Descriptor>>,
+}
+
+impl Catalog {
+    /// The built-in resources of Kubernetes 1.36 (GA and default-on beta), in upstream's order of groups.
+    pub fn builtin() -> &'static Self {
+        static BUILTIN: std::sync::OnceLock<Catalog> = std::sync::OnceLock::new();
+        BUILTIN.get_or_init(Self::default)
+    }
+
+    /// All rows: groups in upstream's priority order, preferred version first, resources by name.
+    pub fn rows(&self) -> &[Arc<Descriptor>] {
+        &self.rows
+    }
+
+    /// The resource served at `/apis/GROUP/VERSION/PLURAL` (`/api/VERSION/PLURAL` for the core group).
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Descriptor>> {
+        self.rows.iter().find(|d| d.plural == plural && d.group == group && d.version == version)
+    }
+
+    /// The resource of a kind.
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Descriptor>> {
+        self.rows.iter().find(|d| d.kind == kind && d.group == group && d.version == version)
+    }
+
+    /// The resource stored under a group-resource (`deployments.apps`), in its storage version.
+    pub fn stored(&self, group_resource: &str) -> Option<&Arc<Descriptor>> {
+        let (plural, group) = group_resource.split_once('.').unwrap_or((group_resource, ""));
+        self.rows.iter().find(|d| d.plural == plural && d.group == group && d.version == d.storage_version)
+    }
+
+    /// This catalog with more rows (custom resources).
+    pub fn with(&self, rows: impl IntoIterator<Item = Arc<Descriptor>>) -> Self {
+        let mut all = self.rows.clone();
+        all.extend(rows);
+        Self { rows: all }
+    }
+}
