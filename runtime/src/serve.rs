@@ -261,17 +261,9 @@ impl Server {
             .map_err(|e| format!("TLS handshake failed: {e}"))?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
-        let service = self
-            .router
-            .clone()
-            .layer(axum::Extension(certificates))
-            .layer(axum::Extension(peer));
+        let service = self.router.clone().layer(axum::Extension(certificates)).layer(axum::Extension(peer));
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_LIMIT)
-            .max_buf_size(64 * 1024);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(64 * 1024);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -281,7 +273,8 @@ impl Server {
             .initial_connection_window_size(4 << 20)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection =
+            builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(|e| e.to_string()),
@@ -307,9 +300,9 @@ async fn accept_failed(error: &io::Error) {
 /// What is wrong and what to do, for people.
 pub async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).await.map_err(|e| match e.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "{address} is already in use by another program: stop it, or choose another address with --listen"
-        ),
+        io::ErrorKind::AddrInUse => {
+            format!("{address} is already in use by another program: stop it, or choose another address with --listen")
+        }
         io::ErrorKind::PermissionDenied => {
             format!("no permission to listen on {address}: choose a port above 1023 with --listen")
         }
