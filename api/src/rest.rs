@@ -162,8 +162,77 @@ pub struct Job {
     pub created_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// Why it failed; empty otherwise.
+    /// Why it failed and what to do next; empty otherwise.
     pub error: String,
+    /// What it has said so far, oldest first; only the last lines of a long job.
+    #[serde(default)]
+    pub log: Vec<LogLine>,
+    /// Revision, for `GET /api/v1/jobs/ID?changedAfter=REVISION`.
+    #[serde(default)]
+    pub revision: u64,
+}
+
+/// One line of a job's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    /// When it was said.
+    pub at: Timestamp,
+    /// Name of the step that said it.
+    pub step: String,
+    /// What it said.
+    pub message: String,
+}
+
+/// Answer of `POST /api/v1/login-links`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginLink {
+    /// Opens the portal signed in; works once.
+    pub url: String,
+    /// When it stops working.
+    pub expires_at: Timestamp,
+}
+
+/// Data of an event of `GET /api/v1/events` (`text/event-stream`); the event's name is `change` and its id the revision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Change {
+    /// An environment was created or changed.
+    Environment {
+        /// As it is now, without pod counts.
+        object: Box<Environment>,
+    },
+    /// An environment is gone.
+    EnvironmentDeleted {
+        /// Its name.
+        name: EnvironmentName,
+    },
+    /// A job was enqueued or made progress.
+    Job {
+        /// As it is now.
+        object: Box<Job>,
+    },
+    /// Events were missed: read everything again.
+    Reset,
+}
+
+/// The file `server.json` in the data dir of a running server, by which local commands find it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerFile {
+    /// Base address, such as `https://127.0.0.1:8443`.
+    pub url: String,
+    /// Address it listens on.
+    pub listen: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Version of the server.
+    pub version: String,
+    /// PEM file with the certificate authority that signed its certificate; relative to the data dir or absolute.
+    pub ca_file: String,
+    /// File with the local administrator's bearer token; relative to the data dir or absolute.
+    pub token_file: String,
 }
 
 /// What a job does.
@@ -279,9 +348,13 @@ pub struct Kubeconfig {
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Page<T> {
     /// Its items.
     pub items: Vec<T>,
+    /// Pass as `?after=` for the items that follow; none on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// An error as `application/problem+json` (RFC 9457).
