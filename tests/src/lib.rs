@@ -1,1 +1,10 @@
-//! Placeholder.
+//! The test harness: a whole platform of the real binary in a data directory of its own, with its worker in a network namespace
+//! without a default route, and the real kubectl of a named version.
+//!
+//! Everything a test starts ends with the value that stands for it.
+
+pub mod image;
+pub mod kubectl;
+pub mod netns;
+pub mod platform;
+pub mod wait;

@@ -1,0 +1,270 @@
+//! A running platform.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::{
+    kubectl::{Kubectl, Output, finish},
+    netns::Netns,
+    wait,
+};
+
+/// What runs the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// Real containers, in a network namespace without a default route.
+    Podman,
+    /// Pods become Ready without running.
+    Simulated,
+    /// None.
+    None,
+}
+
+/// `vctl up` in a data directory of its own. Dropping it runs `vctl down`, so that nothing is left.
+pub struct Platform {
+    dir: TempDir,
+    workers: Workers,
+    netns: Option<Netns>,
+    server: Option<Child>,
+    listen: String,
+}
+
+/// The `vctl` of this build: `VCTL_BIN`, or beside the test binary.
+///
+/// # Errors
+/// It has not been built.
+pub fn vctl_binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("VCTL_BIN") {
+        return Ok(path.into());
+    }
+    let here = std::env::current_exe()?;
+    let found = here.ancestors().skip(1).take(2).map(|dir| dir.join("vctl")).find(|p| p.is_file());
+    found.context("the vctl binary is not built: cargo build -p vctl")
+}
+
+impl Platform {
+    /// Starts one and waits until it serves.
+    ///
+    /// # Errors
+    /// It does not start: with its log.
+    pub fn start(workers: Workers) -> Result<Self> {
+        let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
+        // A short path: unix sockets allow 107 bytes.
+        let dir = tempfile::Builder::new().prefix("vt-").tempdir_in("/tmp")?;
+        let mut platform = Self { dir, workers, netns, server: None, listen: "127.0.0.1:0".into() };
+        platform.start_server()?;
+        Ok(platform)
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// A scratch directory that goes with the platform.
+    pub fn scratch(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The network namespace of the worker.
+    pub fn netns(&self) -> Option<&str> {
+        self.netns.as_ref().map(Netns::name)
+    }
+
+    /// Process id of the server.
+    pub fn server_pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Child::id)
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> &str {
+        &self.listen
+    }
+
+    /// Starts the server (again); it listens where it did before.
+    ///
+    /// # Errors
+    /// It does not serve within 60 s.
+    pub fn start_server(&mut self) -> Result<()> {
+        let log = self.dir.path().join("server.log");
+        let mut command = Command::new(vctl_binary()?);
+        command.arg("up").arg("--data-dir").arg(self.data_dir()).args(["--listen", &self.listen]);
+        command.args([
+            "--workers",
+            match self.workers {
+                Workers::Podman => "podman",
+                Workers::Simulated => "simulated",
+                Workers::None => "none",
+            },
+        ]);
+        if let Some(netns) = &self.netns {
+            command.args(["--worker-netns", netns.name()]);
+        }
+        let out = File::options().create(true).append(true).open(&log)?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        let mut child = command.spawn().context("starting vctl up")?;
+        let ready = wait::until("vctl up serves", Duration::from_secs(60), || {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(format!("it ended with {status}"));
+            }
+            let status = self.vctl(&["status", "-o", "json"]).map_err(|e| format!("{e:#}"))?;
+            if status.code != 0 {
+                return Err(status.stderr);
+            }
+            let status: serde_json::Value = serde_json::from_str(&status.stdout).map_err(|e| e.to_string())?;
+            if status["pid"] != child.id() {
+                return Err("another server answers".into());
+            }
+            Ok(status["listen"].as_str().unwrap_or_default().to_owned())
+        });
+        match ready {
+            Ok(listen) => {
+                self.listen = listen;
+                self.server = Some(child);
+                Ok(())
+            }
+            Err(e) => {
+                stop(&mut child);
+                bail!("{e:#}\n--- server log\n{}", self.log());
+            }
+        }
+    }
+
+    /// Ends the server at once, as a power cut would.
+    ///
+    /// # Errors
+    /// It was not running.
+    pub fn kill_server(&mut self) -> Result<()> {
+        let mut child = self.server.take().context("the server is not running")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Ends the server with SIGTERM and waits for it; its exit code.
+    ///
+    /// # Errors
+    /// It was not running or does not end within 30 s.
+    pub fn stop_server(&mut self) -> Result<i32> {
+        let mut child = self.server.take().context("the server is not running")?;
+        terminate(child.id())?;
+        wait::until("the server ends", Duration::from_secs(30), || match child.try_wait() {
+            Ok(Some(status)) => Ok(status.code().unwrap_or(-1)),
+            Ok(None) => Err("running".into()),
+            Err(e) => Err(e.to_string()),
+        })
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        let read = |name: &str| std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
+        let agent = std::fs::read_to_string(self.data_dir().join("worker/agent.log")).unwrap_or_default();
+        format!("{}\n--- agent log\n{agent}", read("server.log"))
+    }
+
+    /// Runs `vctl` as a client of this platform.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn vctl(&self, args: &[&str]) -> Result<Output> {
+        finish(self.vctl_command(args)?)
+    }
+
+    /// A `vctl` command as a client of this platform, ready to be changed and run.
+    ///
+    /// # Errors
+    /// The binary has not been built.
+    pub fn vctl_command(&self, args: &[&str]) -> Result<Command> {
+        let mut command = Command::new(vctl_binary()?);
+        command
+            .args(args)
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .env("HOME", self.dir.path())
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// Creates an environment and waits until it is ready.
+    ///
+    /// # Errors
+    /// It does not become ready: with the server's log.
+    pub fn create(&self, name: &str, template: &str, set: &[&str]) -> Result<()> {
+        let mut args = vec!["create", name, "--template", template];
+        for value in set {
+            args.extend(["--set", value]);
+        }
+        self.vctl(&args)?.ok().with_context(|| format!("vctl create {name}\n--- server log\n{}", self.log()))?;
+        Ok(())
+    }
+
+    /// Writes the kubeconfig of an environment to a file.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn kubeconfig(&self, environment: &str) -> Result<PathBuf> {
+        let path = self.dir.path().join(format!("{environment}.kubeconfig"));
+        std::fs::write(&path, self.vctl(&["kubeconfig", environment])?.ok()?)?;
+        Ok(path)
+    }
+
+    /// kubectl `minor` for an environment.
+    ///
+    /// # Errors
+    /// kubectl or the kubeconfig cannot be had.
+    pub fn kubectl(&self, minor: &str, environment: &str) -> Result<Kubectl> {
+        Kubectl::new(minor, &self.kubeconfig(environment)?, self.dir.path())
+    }
+
+    /// Where the worker keeps its containers: arguments for `podman`.
+    pub fn podman_args(&self) -> Vec<String> {
+        let worker = self.data_dir().join("worker");
+        crate::image::podman_args(&worker)
+    }
+}
+
+impl Drop for Platform {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            if std::thread::panicking() {
+                eprintln!("--- server log\n{}", self.log());
+            }
+            stop(&mut server);
+        }
+        match self.vctl(&["down"]) {
+            Ok(output) if output.code == 0 => {}
+            Ok(output) => eprintln!("vctl down failed: {}{}", output.stdout, output.stderr),
+            Err(e) => eprintln!("vctl down cannot be run: {e:#}"),
+        }
+    }
+}
+
+fn terminate(pid: u32) -> Result<()> {
+    let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status()?;
+    anyhow::ensure!(status.success(), "kill -TERM {pid} failed");
+    Ok(())
+}
+
+/// SIGTERM, and after 10 s SIGKILL.
+fn stop(child: &mut Child) {
+    if terminate(child.id()).is_ok()
+        && wait::until("it ends", Duration::from_secs(10), || match child.try_wait() {
+            Ok(Some(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .is_ok()
+    {
+        return;
+    }
+    if let Err(e) = child.kill().and_then(|()| child.wait()) {
+        eprintln!("a server was left behind: {e}");
+    }
+}
