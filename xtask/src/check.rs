@@ -25,7 +25,7 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Within a layer, the only dependencies that are allowed.
-const WITHIN_LAYER: &[(&str, &str)] = &[("vctl-store", "vctl-runtime")];
+const WITHIN_LAYER: &[(&str, &str)] = &[("vctl-store", "vctl-runtime"), ("vctl-bench", "vctl-tests")];
 
 /// Crates that make a crate impure: they bring a runtime, I/O or a clock into L0.
 const IMPURE: &[&str] = &["tokio", "hyper", "axum", "tonic", "sqlx", "reqwest", "async-std", "mio", "socket2"];

@@ -1,0 +1,54 @@
+//! Figures from samples.
+
+use std::time::Duration;
+
+/// Measured durations.
+#[derive(Debug, Default)]
+pub(crate) struct Samples(Vec<Duration>);
+
+impl Samples {
+    /// Adds one.
+    pub(crate) fn push(&mut self, sample: Duration) {
+        self.0.push(sample);
+    }
+
+    /// The value that a share `q` (0..=1) of the samples does not exceed (nearest rank).
+    pub(crate) fn quantile(&self, q: f64) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort();
+        let rank = ((sorted.len() as f64) * q).ceil() as usize;
+        sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    }
+
+    /// Median, p95, largest, in milliseconds, for a report.
+    pub(crate) fn report(&self) -> String {
+        let ms = |q| self.quantile(q).as_secs_f64() * 1e3;
+        format!("median {:.1} ms, p95 {:.1} ms, max {:.1} ms (n={})", ms(0.5), ms(0.95), ms(1.0), self.0.len())
+    }
+}
+
+/// Cores and memory of this machine.
+pub(crate) fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let memory = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .unwrap_or_default();
+    format!("{cores} cores, {} GiB", memory >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_nearest_rank() {
+        let mut samples = Samples::default();
+        for ms in [5, 1, 4, 2, 3] {
+            samples.push(Duration::from_millis(ms));
+        }
+        assert_eq!(samples.quantile(0.5), Duration::from_millis(3));
+        assert_eq!(samples.quantile(1.0), Duration::from_millis(5));
+        assert_eq!(samples.quantile(0.01), Duration::from_millis(1));
+    }
+}
