@@ -1,0 +1,41 @@
+# Two commands do everything: `make demo` shows vctl at work, `make test` runs what CI runs.
+SHELL := /bin/bash
+export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
+
+.PHONY: help demo down test lint unit e2e bench generate setup setup-tools soak
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: ## install what is missing, build, start the platform, create an environment, show it running
+	@scripts/demo
+
+down: ## stop the demo; nothing of it is left running
+	@scripts/down
+
+setup:
+	@scripts/setup
+
+setup-tools:
+	@scripts/setup tools
+
+test: setup-tools lint unit ## install what is missing, run everything that CI runs
+
+lint: setup-tools ## formatting, clippy, repository rules, licences
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask check
+	cargo xtask generate --check
+	cargo deny --log-level error check licenses bans sources
+
+# One profile for unit tests, the platform and the end-to-end tests; the binary is built first because the harness runs it.
+unit: setup-tools
+	cargo build --locked --package vctl
+	cargo nextest run --workspace --locked --profile ci
+
+bench: setup ## print the figures of docs/benchmarks.md
+	cargo build --locked --release --package vctl --package vctl-bench
+	VCTL_BIN=$(CURDIR)/target/release/vctl cargo run --quiet --locked --release --package vctl-bench -- all
+
+generate: ## generate the committed facts again from the registry packages
+	cargo xtask generate
