@@ -1,0 +1,54 @@
+use crate::{Entry, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write};
+
+/// The store. Cheap to share as `Arc<dyn Store>`.
+#[async_trait::async_trait]
+pub trait Store: Send + Sync {
+    /// Creates a tenant together with its first documents, in one transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] with index 0 when the name is taken.
+    async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError>;
+
+    /// Deletes a tenant with everything in it; its watches end. Deleting an absent one is no error.
+    async fn delete_tenant(&self, tenant: Tenant) -> Result<(), StoreError>;
+
+    /// All tenants but [`Tenant::SYSTEM`].
+    async fn tenants(&self) -> Result<Vec<TenantInfo>, StoreError>;
+
+    /// The tenant of this name.
+    async fn tenant(&self, name: &str) -> Result<Option<TenantInfo>, StoreError>;
+
+    /// The newest revision of a tenant.
+    async fn revision(&self, tenant: Tenant) -> Result<Revision, StoreError>;
+
+    /// One document as it stands, with the tenant's newest revision at that moment.
+    async fn get(&self, tenant: Tenant, key: &Key) -> Result<(Option<Entry>, Revision), StoreError>;
+
+    /// Documents of a scope.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] and [`StoreError::Future`] for revisions that cannot be read.
+    async fn list(&self, tenant: Tenant, options: ListOptions) -> Result<List, StoreError>;
+
+    /// Applies all writes or none; each gets a revision of its own, in order. Returns them.
+    /// When the future is dropped the writes may or may not happen.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for the first expectation that does not hold.
+    async fn transact(&self, tenant: Tenant, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError>;
+
+    /// Changes of a scope strictly after a revision, then whatever comes.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] when the history from there is gone, [`StoreError::Future`] when `after` has not been issued.
+    async fn watch(&self, tenant: Tenant, scope: Scope, after: Revision) -> Result<Watch, StoreError>;
+
+    /// Everything committed from now on.
+    fn feed(&self) -> Box<dyn Feed>;
+
+    /// Drops history up to and including a revision: reads before it and watches from before it fail afterwards. Current documents stay.
+    async fn compact(&self, tenant: Tenant, revision: Revision) -> Result<(), StoreError>;
+
+    /// Ends all watches, finishes what was begun, closes files. Later calls return [`StoreError::Closed`].
+    async fn close(&self) -> Result<(), StoreError>;
+}
