@@ -1,1 +1,166 @@
-//! Placeholder.
+//! The portal: REST API, sign-in, templates, audit trail and the durable jobs that create and delete environments.
+//!
+//! * [`ports`]: what it needs of the rest of the platform, as traits that `vctl/` implements.
+//! * [`environments`]: what a person can do with an environment; every change is intent, audit entry and job in one transaction.
+//! * [`jobs`]: the durable queue and its runner: leases, fencing, order per environment, retries.
+//! * [`templates`]: what environments are made from: typed parameters and rendered manifests.
+//! * [`auth`]: the local administrator's token, one-time sign-in links and browser sessions.
+//! * [`http`]: the one table of endpoints and what surrounds every request.
+//!
+//! State is documents in the store's system tenant (docs/decisions/0002-platform-state-in-the-store.md); nothing is kept in
+//! memory that a restart would lose. Layer L2.
+
+pub mod auth;
+mod documents;
+pub mod environments;
+pub mod error;
+pub mod http;
+pub mod jobs;
+pub mod ports;
+pub mod templates;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use vctl_runtime::{clock::Clock, tasks::Tasks};
+use vctl_store::Store;
+
+use crate::{
+    auth::{token::AdminToken, Auth},
+    documents::Documents,
+    environments::Environments,
+    jobs::runner::Runner,
+    ports::{ControlPlanes, Workers},
+    templates::catalog::Catalog,
+};
+
+/// What a portal has to know about the server it is part of.
+#[derive(Debug, Clone)]
+pub struct PortalConfig {
+    /// Base address people use, such as `https://127.0.0.1:8443`, without a slash at the end.
+    pub public_url: String,
+    /// Address the server listens on.
+    pub listen: String,
+    /// Version of the server.
+    pub version: String,
+    /// Where the local administrator's token is kept; made with mode 0600 when absent.
+    pub token_file: PathBuf,
+    /// Directory with further templates, one directory each; one of the same name replaces a shipped one.
+    pub templates_dir: Option<PathBuf>,
+    /// How jobs are run.
+    pub jobs: JobsConfig,
+}
+
+/// How jobs are run.
+#[derive(Debug, Clone)]
+pub struct JobsConfig {
+    /// Jobs worked on at a time.
+    pub parallel: usize,
+    /// How long a runner owns a job without renewing its lease.
+    pub lease: Duration,
+    /// No other runner can be alive (the store is held by this process alone), so leases of others are void.
+    pub sole_runner: bool,
+    /// Failures of a job that may pass by themselves are retried so often.
+    pub retries: u32,
+    /// Wait before the first retry; doubles each time.
+    pub back_off: Duration,
+    /// How long workloads may take to become ready unless the template says otherwise.
+    pub ready_deadline: Duration,
+    /// How long workers may take to stop everything of an environment that is deleted.
+    pub drain_deadline: Duration,
+    /// Longest wait between two looks at something that is waited for.
+    pub poll: Duration,
+}
+
+impl Default for JobsConfig {
+    fn default() -> Self {
+        Self {
+            parallel: 16,
+            lease: Duration::from_secs(30),
+            sole_runner: true,
+            retries: 6,
+            back_off: Duration::from_secs(1),
+            ready_deadline: Duration::from_secs(300),
+            drain_deadline: Duration::from_secs(300),
+            poll: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The portal could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum PortalError {
+    /// The administrator's token cannot be read or made.
+    #[error(transparent)]
+    Token(#[from] auth::token::TokenError),
+}
+
+/// Everything behind the endpoints. Cheap to clone.
+#[derive(Clone)]
+pub struct Portal {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: PortalConfig,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) started_at: Timestamp,
+    pub(crate) documents: Documents,
+    pub(crate) environments: Environments,
+    pub(crate) catalog: Catalog,
+    pub(crate) auth: Auth,
+    pub(crate) workers: Arc<dyn Workers>,
+}
+
+impl Portal {
+    /// Joins the parts. Reads or makes the administrator's token; runs nothing yet.
+    ///
+    /// # Errors
+    /// When the token file can neither be read nor made.
+    pub fn new(
+        config: PortalConfig,
+        clock: Clock,
+        tasks: Tasks,
+        store: Arc<dyn Store>,
+        planes: Arc<dyn ControlPlanes>,
+        workers: Arc<dyn Workers>,
+    ) -> Result<Self, PortalError> {
+        let token = AdminToken::load_or_create(&config.token_file)?;
+        let documents = Documents::new(store);
+        let catalog = Catalog::new(config.templates_dir.clone());
+        let environments = Environments::new(documents.clone(), catalog.clone(), planes, clock.clone());
+        let auth = Auth::new(documents.clone(), clock.clone(), token, config.public_url.clone());
+        let started_at = clock.now();
+        let inner = Inner { config, clock, tasks, started_at, documents, environments, catalog, auth, workers };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Starts working on jobs: those left over from before first.
+    pub fn start(&self) {
+        let inner = &self.inner;
+        Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone()).start(&inner.tasks);
+    }
+
+    /// The endpoints under `/`, `/login`, `/assets` and `/api/v1`, with authentication, limits and headers around them.
+    pub fn router(&self) -> axum::Router {
+        http::router(self.clone())
+    }
+
+    /// Makes a sign-in link for the local administrator: what `vctl up` prints.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn login_link(&self) -> Result<vctl_api::rest::LoginLink, error::Error> {
+        self.inner.auth.mint_link(auth::ADMIN, "").await
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}

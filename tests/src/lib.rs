@@ -7,5 +7,4 @@ pub mod image;
 pub mod kubectl;
 pub mod netns;
 pub mod platform;
-pub mod text;
 pub mod wait;

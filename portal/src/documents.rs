@@ -1,0 +1,240 @@
+//! The portal's state: typed documents in the store's system tenant, cluster-scoped, JSON.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{JobState, LogLine, Operation, Phase, Step},
+};
+use vctl_store::{Entry, Expect, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant, Watch, Write};
+
+use crate::error::Error;
+
+/// A kind of document.
+pub(crate) trait Document: Serialize + DeserializeOwned {
+    /// Its resource, `plural.group`.
+    const RESOURCE: &'static str;
+    /// Its unique name.
+    fn name(&self) -> &str;
+}
+
+/// An environment as it is kept. Secrets are in [`SecretsDoc`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EnvironmentDoc {
+    pub(crate) name: EnvironmentName,
+    pub(crate) uid: String,
+    pub(crate) template: String,
+    pub(crate) template_version: String,
+    pub(crate) parameters: BTreeMap<String, serde_json::Value>,
+    pub(crate) phase: Phase,
+    pub(crate) message: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) ready_at: Option<Timestamp>,
+    pub(crate) owner: String,
+    /// The job that was enqueued last.
+    pub(crate) job: String,
+}
+
+/// Values of password parameters of an environment; read by its create job only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SecretsDoc {
+    pub(crate) name: EnvironmentName,
+    pub(crate) parameters: BTreeMap<String, String>,
+}
+
+/// A job as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobDoc {
+    /// Sorts by time.
+    pub(crate) id: String,
+    pub(crate) environment: EnvironmentName,
+    /// `uid` of the environment: one of the same name that was made later is another one.
+    pub(crate) environment_uid: String,
+    pub(crate) operation: Operation,
+    pub(crate) state: JobState,
+    /// Number of starts; with the lease's holder it fences writes of earlier starts.
+    pub(crate) attempt: u32,
+    /// Failures so far that are worth a retry.
+    pub(crate) failures: u32,
+    /// Not to be started before.
+    pub(crate) not_before: Option<Timestamp>,
+    /// Job of the same environment that must have ended first.
+    pub(crate) after: Option<String>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) log: Vec<LogLine>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) finished_at: Option<Timestamp>,
+    pub(crate) error: String,
+    /// Whether whoever runs the job is told to stop.
+    pub(crate) cancel: bool,
+}
+
+/// Who works on a job, and until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lease {
+    pub(crate) holder: String,
+    pub(crate) until: Timestamp,
+}
+
+/// An entry of the audit trail. Its name counts down with time, so that a list is newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditDoc {
+    pub(crate) key: String,
+    pub(crate) at: Timestamp,
+    pub(crate) actor: String,
+    pub(crate) action: String,
+    pub(crate) subject: String,
+    pub(crate) request_id: String,
+    pub(crate) detail: serde_json::Value,
+}
+
+/// A sign-in link that has not been used. Named by the SHA-256 of its token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LinkDoc {
+    pub(crate) digest: String,
+    pub(crate) actor: String,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// A browser session. Named by the SHA-256 of its cookie.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionDoc {
+    pub(crate) digest: String,
+    pub(crate) actor: String,
+    pub(crate) csrf: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) seen_at: Timestamp,
+}
+
+macro_rules! document {
+    ($type:ty, $resource:literal, $self:ident => $name:expr) => {
+        impl Document for $type {
+            const RESOURCE: &'static str = $resource;
+            fn name(&$self) -> &str {
+                $name
+            }
+        }
+    };
+}
+document!(EnvironmentDoc, "environments.vctl.dev", self => self.name.as_str());
+document!(SecretsDoc, "environmentsecrets.vctl.dev", self => self.name.as_str());
+document!(JobDoc, "jobs.vctl.dev", self => &self.id);
+document!(AuditDoc, "audit.vctl.dev", self => &self.key);
+document!(LinkDoc, "loginlinks.vctl.dev", self => &self.digest);
+document!(SessionDoc, "sessions.vctl.dev", self => &self.digest);
+
+/// A document with where it stands in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stored<T> {
+    pub(crate) value: T,
+    pub(crate) revision: Revision,
+    pub(crate) created: Revision,
+}
+
+/// Typed access to the system tenant.
+#[derive(Clone)]
+pub(crate) struct Documents {
+    store: Arc<dyn Store>,
+}
+
+impl Documents {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    pub(crate) async fn get<T: Document>(&self, name: &str) -> Result<Option<Stored<T>>, Error> {
+        let (entry, _) = self.store.get(Tenant::SYSTEM, &key::<T>(name)).await?;
+        entry.map(|e| stored(&e)).transpose()
+    }
+
+    /// All documents of a kind, with the revision they show.
+    pub(crate) async fn list<T: Document>(&self) -> Result<(Vec<Stored<T>>, Revision), Error> {
+        let (items, revision, _) = self.page(None, 0).await?;
+        Ok((items, revision))
+    }
+
+    /// At most `limit` documents after the one named, the revision they show, and whether more follow.
+    pub(crate) async fn page<T: Document>(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Stored<T>>, Revision, bool), Error> {
+        let after = after.map(|name| (String::new(), name.to_owned()));
+        let options = ListOptions { scope: scope::<T>(), at: None, after, limit };
+        let list = self.store.list(Tenant::SYSTEM, options).await?;
+        let items = list.entries.iter().map(stored).collect::<Result<_, _>>()?;
+        Ok((items, list.revision, list.remaining > 0))
+    }
+
+    pub(crate) async fn transact(&self, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
+        self.store.transact(Tenant::SYSTEM, writes).await
+    }
+
+    pub(crate) async fn watch<T: Document>(&self, after: Revision) -> Result<Watch, StoreError> {
+        self.store.watch(Tenant::SYSTEM, scope::<T>(), after).await
+    }
+
+    pub(crate) async fn revision(&self) -> Result<Revision, StoreError> {
+        self.store.revision(Tenant::SYSTEM).await
+    }
+}
+
+fn key<T: Document>(name: &str) -> Key {
+    Key::new(T::RESOURCE, "", name)
+}
+
+fn scope<T: Document>() -> Scope {
+    Scope { resource: T::RESOURCE.into(), namespace: None }
+}
+
+fn stored<T: Document>(entry: &Entry) -> Result<Stored<T>, Error> {
+    Ok(Stored { value: decode(&entry.value)?, revision: entry.revision, created: entry.created })
+}
+
+/// Reads a document; a broken one is reported with its kind, never skipped.
+pub(crate) fn decode<T: Document>(value: &Bytes) -> Result<T, Error> {
+    serde_json::from_slice(value).map_err(|e| Error::Internal(format!("a document of {} cannot be read: {e}", T::RESOURCE)))
+}
+
+/// The write that stores a document.
+pub(crate) fn put<T: Document>(document: &T, expect: Expect) -> Result<Write, Error> {
+    let value = serde_json::to_vec(document)
+        .map_err(|e| Error::Internal(format!("a document of {} cannot be written: {e}", T::RESOURCE)))?;
+    Ok(Write { key: key::<T>(document.name()), expect, value: Some(value.into()) })
+}
+
+/// The write that removes a document.
+pub(crate) fn remove<T: Document>(name: &str, expect: Expect) -> Write {
+    Write { key: key::<T>(name), expect, value: None }
+}
+
+/// The write that adds an audit entry.
+pub(crate) fn audit(
+    at: Timestamp,
+    actor: &str,
+    action: &str,
+    subject: &str,
+    request_id: &str,
+    detail: serde_json::Value,
+) -> Result<Write, Error> {
+    let key = format!("{:016x}-{:08x}", u64::MAX - at.as_microsecond().unsigned_abs(), rand::random::<u32>());
+    let entry = AuditDoc {
+        key,
+        at,
+        actor: actor.to_owned(),
+        action: action.to_owned(),
+        subject: subject.to_owned(),
+        request_id: request_id.to_owned(),
+        detail,
+    };
+    put(&entry, Expect::Absent)
+}

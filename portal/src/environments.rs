@@ -1,0 +1,328 @@
+//! What a person can do with environments. Every change writes intent, audit entry and job in one transaction.
+
+pub(crate) mod changes;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{AuditEntry, CreateEnvironment, Environment, Job, JobState, Operation, Phase, PodCounts},
+};
+use vctl_runtime::clock::Clock;
+use vctl_store::{Expect, Revision, StoreError, Write};
+
+use crate::{
+    documents::{AuditDoc, Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, audit, put},
+    error::{Error, nearest},
+    jobs,
+    ports::ControlPlanes,
+    templates::{catalog::Catalog, parameters, render},
+};
+
+/// How often a change that met another one at the same moment is tried anew.
+const CONFLICT_TRIES: usize = 20;
+
+/// Who asks for a change, and in which request.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'a> {
+    /// As the audit trail says it.
+    pub actor: &'a str,
+    /// Id of the request.
+    pub request_id: &'a str,
+}
+
+/// The environments. Cheap to clone.
+#[derive(Clone)]
+pub struct Environments {
+    pub(crate) documents: Documents,
+    pub(crate) catalog: Catalog,
+    pub(crate) planes: Arc<dyn ControlPlanes>,
+    pub(crate) clock: Clock,
+}
+
+impl Environments {
+    pub(crate) fn new(documents: Documents, catalog: Catalog, planes: Arc<dyn ControlPlanes>, clock: Clock) -> Self {
+        Self { documents, catalog, planes, clock }
+    }
+
+    /// All environments by name.
+    pub async fn list(&self) -> Result<Vec<Environment>, Error> {
+        let (stored, _) = self.documents.list::<EnvironmentDoc>().await?;
+        let mut items = Vec::with_capacity(stored.len());
+        for one in stored {
+            items.push(self.live(one).await?);
+        }
+        Ok(items)
+    }
+
+    /// How many there are.
+    pub async fn count(&self) -> Result<usize, Error> {
+        Ok(self.documents.list::<EnvironmentDoc>().await?.0.len())
+    }
+
+    /// One environment.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] with near names.
+    pub async fn get(&self, name: &str) -> Result<Environment, Error> {
+        let stored = self.stored(name).await?;
+        self.live(stored).await
+    }
+
+    /// Asks for a new environment. Everything that can be checked is checked first.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for the name, the template or a parameter; [`Error::AlreadyExists`].
+    pub async fn create(&self, caller: Caller<'_>, request: CreateEnvironment) -> Result<Environment, Error> {
+        let name = EnvironmentName::new(request.name.clone())
+            .map_err(|e| Error::Invalid { kind: "invalid-name", detail: e.to_string(), nearest: vec![e.suggestion] })?;
+        let template = self.catalog.get(&request.template).map_err(|e| match e {
+            Error::NotFound { ref nearest, .. } => {
+                Error::Invalid { kind: "unknown-template", detail: e.to_string(), nearest: nearest.clone() }
+            }
+            other => other,
+        })?;
+        let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
+        let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
+        render::render(&template, name.as_str(), &all)?;
+
+        let now = self.clock.now();
+        let uid = uuid::Uuid::new_v4().to_string();
+        let job = jobs::new(now, &name, &uid, Operation::Create, None);
+        let environment = EnvironmentDoc {
+            name: name.clone(),
+            uid,
+            template: template.manifest.name.clone(),
+            template_version: template.manifest.version.clone(),
+            parameters: resolved.public,
+            phase: Phase::Creating,
+            message: String::new(),
+            created_at: now,
+            ready_at: None,
+            owner: caller.actor.to_owned(),
+            job: job.id.clone(),
+        };
+        let detail = json!({
+            "template": environment.template, "templateVersion": environment.template_version,
+            "parameters": environment.parameters, "job": job.id,
+        });
+        let mut writes = vec![
+            put(&environment, Expect::Absent)?,
+            put(&job, Expect::Absent)?,
+            audit(now, caller.actor, "environment.create", name.as_str(), caller.request_id, detail)?,
+        ];
+        if !resolved.secret.is_empty() {
+            writes.push(put(&SecretsDoc { name: name.clone(), parameters: resolved.secret }, Expect::Any)?);
+        }
+        match self.documents.transact(writes).await {
+            Ok(revisions) => {
+                let revision = revisions.first().copied().unwrap_or_default();
+                let stored = Stored { value: environment, revision, created: revision };
+                Ok(self.view(stored, PodCounts::default(), String::new()))
+            }
+            Err(StoreError::Conflict { index: 0, .. }) => Err(self.taken(&name).await),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    async fn taken(&self, name: &EnvironmentName) -> Error {
+        match self.stored(name.as_str()).await {
+            Ok(stored) if stored.value.phase == Phase::Deleting => Error::AlreadyExists(format!(
+                "environment {name:?} is being deleted: wait for it (`vctl delete {name} --wait`) or take another name",
+                name = name.as_str()
+            )),
+            _ => Error::AlreadyExists(format!(
+                "there is an environment {name:?} already: take another name, or delete it with `vctl delete {name}`",
+                name = name.as_str()
+            )),
+        }
+    }
+
+    /// Asks for the end of an environment; an unfinished job of it is cancelled. Asking again returns the job that is at it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Changed`] when `if_revision` is another one.
+    pub async fn delete(&self, caller: Caller<'_>, name: &str, if_revision: Option<Revision>) -> Result<Job, Error> {
+        for _ in 0..CONFLICT_TRIES {
+            let stored = self.stored(name).await?;
+            if if_revision.is_some_and(|wanted| wanted != stored.revision) {
+                return Err(Error::Changed { current: stored.revision });
+            }
+            let previous = self.documents.get::<JobDoc>(&stored.value.job).await?;
+            if stored.value.phase == Phase::Deleting
+                && let Some(job) = &previous
+                && !jobs::ended(job.value.state)
+            {
+                return Ok(jobs::view(job.clone()));
+            }
+            let (writes, job) = self.delete_writes(caller, stored, previous)?;
+            match self.documents.transact(writes).await {
+                Ok(revisions) => {
+                    let revision = revisions.get(1).copied().unwrap_or_default();
+                    return Ok(jobs::view(Stored { value: job, revision, created: revision }));
+                }
+                Err(StoreError::Conflict { .. }) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Err(Error::Unavailable(format!("environment {name:?} is changing all the time")))
+    }
+
+    fn delete_writes(
+        &self,
+        caller: Caller<'_>,
+        stored: Stored<EnvironmentDoc>,
+        previous: Option<Stored<JobDoc>>,
+    ) -> Result<(Vec<Write>, JobDoc), Error> {
+        let now = self.clock.now();
+        let Stored { value: environment, revision, .. } = stored;
+        let unfinished = previous.filter(|job| !jobs::ended(job.value.state));
+        let after = unfinished.as_ref().map(|job| job.value.id.clone());
+        let job = jobs::new(now, &environment.name, &environment.uid, Operation::Delete, after);
+        let detail = json!({"job": job.id, "uid": environment.uid});
+        let name = environment.name.clone();
+        let deleting =
+            EnvironmentDoc { phase: Phase::Deleting, message: String::new(), job: job.id.clone(), ..environment };
+        let mut writes = vec![
+            put(&deleting, Expect::Revision(revision))?,
+            put(&job, Expect::Absent)?,
+            audit(now, caller.actor, "environment.delete", name.as_str(), caller.request_id, detail)?,
+        ];
+        if let Some(unfinished) = unfinished {
+            let cancelled = JobDoc { cancel: true, ..unfinished.value };
+            writes.push(put(&cancelled, Expect::Revision(unfinished.revision))?);
+        }
+        Ok((writes, job))
+    }
+
+    /// A kubeconfig for an environment's administrator.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Unavailable`] while its control plane is not there yet.
+    pub async fn kubeconfig(&self, caller: Caller<'_>, name: &str) -> Result<String, Error> {
+        let stored = self.stored(name).await?;
+        let name = &stored.value.name;
+        if !self.planes.exists(name).await? {
+            return Err(Error::Unavailable(format!("the control plane of {:?} is not there (yet)", name.as_str())));
+        }
+        let kubeconfig = self.planes.kubeconfig(name).await?;
+        let entry = audit(
+            self.clock.now(),
+            caller.actor,
+            "environment.kubeconfig",
+            name.as_str(),
+            caller.request_id,
+            serde_json::Value::Null,
+        )?;
+        self.documents.transact(vec![entry]).await?;
+        Ok(kubeconfig)
+    }
+
+    /// Jobs, newest first; of one environment when given.
+    pub async fn jobs(&self, environment: Option<&str>, limit: usize) -> Result<Vec<Job>, Error> {
+        let (mut jobs, _) = self.documents.list::<JobDoc>().await?;
+        jobs.retain(|job| environment.is_none_or(|name| job.value.environment.as_str() == name));
+        jobs.sort_by(|a, b| b.value.id.cmp(&a.value.id));
+        jobs.truncate(limit);
+        Ok(jobs.into_iter().map(jobs::view).collect())
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn job(&self, id: &str) -> Result<Job, Error> {
+        let job = self.documents.get::<JobDoc>(id).await?;
+        job.map(jobs::view).ok_or_else(|| Error::NotFound { what: "job", name: id.to_owned(), nearest: Vec::new() })
+    }
+
+    /// The job once its revision is greater than `after`. The caller sets the time limit.
+    pub async fn job_after(&self, id: &str, after: Revision) -> Result<Job, Error> {
+        loop {
+            let revision = self.documents.revision().await?;
+            let job = self.job(id).await?;
+            if job.revision > after || jobs::ended(job.state) {
+                return Ok(job);
+            }
+            let mut watch = match self.documents.watch::<JobDoc>(revision.min(job.revision)).await {
+                Ok(watch) => watch,
+                Err(StoreError::Compacted { .. }) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            loop {
+                match watch.next().await {
+                    Ok(events) if events.iter().any(|e| &*e.key.name == id && e.revision > after) => break,
+                    Ok(_) => {}
+                    Err(vctl_store::WatchError::Closed) => {
+                        return Err(Error::Unavailable("the server is shutting down".to_owned()));
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// The audit trail, newest first, with the key to continue after when there is more.
+    pub async fn audit(&self, after: Option<&str>, limit: usize) -> Result<(Vec<AuditEntry>, Option<String>), Error> {
+        let (entries, _, more) = self.documents.page::<AuditDoc>(after, limit).await?;
+        let next = entries.last().filter(|_| more).map(|last| last.value.key.clone());
+        let entries = entries.into_iter().map(|stored| {
+            let AuditDoc { at, actor, action, subject, request_id, detail, .. } = stored.value;
+            AuditEntry { id: stored.created, at, actor, action, subject, request_id, detail }
+        });
+        Ok((entries.collect(), next))
+    }
+
+    pub(crate) async fn stored(&self, name: &str) -> Result<Stored<EnvironmentDoc>, Error> {
+        if let Some(stored) = self.documents.get::<EnvironmentDoc>(name).await? {
+            return Ok(stored);
+        }
+        let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
+        let nearest = nearest(name, all.iter().map(|e| e.value.name.as_str()));
+        Err(Error::NotFound { what: "environment", name: name.to_owned(), nearest })
+    }
+
+    /// With pod counts, and with what its job is at.
+    async fn live(&self, stored: Stored<EnvironmentDoc>) -> Result<Environment, Error> {
+        let pods = self.planes.pods(&stored.value.name).await?;
+        let mut message = String::new();
+        if matches!(stored.value.phase, Phase::Creating | Phase::Deleting)
+            && let Some(job) = self.documents.get::<JobDoc>(&stored.value.job).await?
+            && let Some(step) = job.value.steps.iter().find(|s| !jobs::ended(s.state))
+        {
+            message = if step.message.is_empty() || step.state == JobState::Pending && step.started_at.is_none() {
+                step.name.clone()
+            } else {
+                format!("{}: {}", step.name, step.message)
+            };
+        }
+        Ok(self.view(stored, pods, message))
+    }
+
+    pub(crate) fn view(&self, stored: Stored<EnvironmentDoc>, pods: PodCounts, message: String) -> Environment {
+        let doc = stored.value;
+        Environment {
+            server: self.planes.server(&doc.name),
+            kubernetes_version: self.planes.kubernetes_version(),
+            name: doc.name,
+            uid: doc.uid,
+            template: doc.template,
+            template_version: doc.template_version,
+            parameters: doc.parameters,
+            phase: doc.phase,
+            message: if message.is_empty() { doc.message } else { message },
+            created_at: doc.created_at,
+            ready_at: doc.ready_at,
+            owner: doc.owner,
+            job: Some(doc.job),
+            pods,
+            revision: stored.revision,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,91 @@
+//! The endpoints, and what surrounds every request.
+//!
+//! There is one table of endpoints ([`endpoints`]); the router is made from it and a test walks it without signing in.
+
+mod api;
+mod assets;
+mod body;
+mod events;
+mod guard;
+mod pages;
+pub mod problem;
+
+use axum::{
+    Router, middleware,
+    routing::{MethodRouter, delete, get, post},
+};
+
+use crate::Portal;
+
+/// Largest body of a request in bytes. Nothing that the API takes is near it.
+pub const BODY_LIMIT: usize = 1024 * 1024;
+
+/// Who may call an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody: it gives nothing away.
+    Public,
+    /// Whoever is signed in; others get a problem document.
+    SignedIn,
+    /// Whoever is signed in; others get a page that says how.
+    Page,
+}
+
+/// One endpoint.
+pub struct Endpoint {
+    /// HTTP method.
+    pub method: &'static str,
+    /// Path with `{parameters}`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    handler: MethodRouter<Portal>,
+}
+
+/// Every endpoint there is.
+pub fn endpoints() -> Vec<Endpoint> {
+    use Access::{Page, Public, SignedIn};
+    let row = |method, path, access, handler| Endpoint { method, path, access, handler };
+    vec![
+        row("GET", "/", Page, get(pages::home)),
+        row("GET", "/login", Public, get(pages::login)),
+        row("POST", "/logout", Page, post(pages::logout)),
+        row("GET", "/assets/app.css", Public, get(assets::css)),
+        row("GET", "/assets/app.js", Public, get(assets::js)),
+        row("GET", "/api/v1/environments", SignedIn, get(api::list_environments)),
+        row("POST", "/api/v1/environments", SignedIn, post(api::create_environment)),
+        row("GET", "/api/v1/environments/{name}", SignedIn, get(api::get_environment)),
+        row("DELETE", "/api/v1/environments/{name}", SignedIn, delete(api::delete_environment)),
+        row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
+        row("GET", "/api/v1/templates", SignedIn, get(api::list_templates)),
+        row("GET", "/api/v1/templates/{name}", SignedIn, get(api::get_template)),
+        row("GET", "/api/v1/jobs", SignedIn, get(api::list_jobs)),
+        row("GET", "/api/v1/jobs/{id}", SignedIn, get(api::get_job)),
+        row("GET", "/api/v1/audit", SignedIn, get(api::list_audit)),
+        row("GET", "/api/v1/workers", SignedIn, get(api::list_workers)),
+        row("GET", "/api/v1/status", SignedIn, get(api::status)),
+        row("GET", "/api/v1/events", SignedIn, get(events::stream)),
+        row("POST", "/api/v1/login-links", SignedIn, post(api::create_login_link)),
+    ]
+}
+
+pub(crate) fn router(portal: Portal) -> Router {
+    let mut router = Router::new();
+    for Endpoint { path, access, handler, .. } in endpoints() {
+        let handler = match access {
+            Access::Public => handler,
+            Access::SignedIn => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
+            Access::Page => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in_page)),
+        };
+        router = router.route(path, handler);
+    }
+    // Unknown addresses say nothing to strangers either.
+    let unknown = get(api::unknown).fallback(api::unknown);
+    let unknown = unknown.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in));
+    router
+        .fallback_service(unknown.with_state::<()>(portal.clone()))
+        // From the inside out: limit what is read, then give every answer (also refusals) its headers and request id.
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn(guard::surround))
+        .with_state(portal)
+}

@@ -1,0 +1,219 @@
+//! The handlers of `/api/v1`: HTTP in, [`crate::environments`] and its like, HTTP out.
+
+use std::time::Duration;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, Query, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use vctl_api::rest::{AuditEntry, CreateEnvironment, Job, Kubeconfig, Page, ServerStatus, Template, Worker};
+
+use super::{
+    body::{JsonBody, if_match, tagged},
+    guard::RequestId,
+};
+use crate::{Portal, auth::Identity, environments::Caller, error::Error, jobs};
+
+/// Longest wait of a request for a change.
+const WAIT: Duration = Duration::from_secs(25);
+/// Longest wait of a request for the end of a deletion.
+const DELETE_WAIT: Duration = Duration::from_secs(300);
+/// Most items of a page.
+const PAGE_LIMIT: usize = 500;
+
+type Answer = Result<Response, Error>;
+
+fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
+    Caller { actor: &identity.actor, request_id: &id.0 }
+}
+
+pub(super) async fn unknown(request: axum::extract::Request) -> Error {
+    let near = super::endpoints().into_iter().map(|e| e.path).filter(|p| p.starts_with("/api/"));
+    let nearest = crate::error::nearest(request.uri().path(), near);
+    Error::NotFound { what: "address", name: request.uri().path().to_owned(), nearest }
+}
+
+pub(super) async fn list_environments(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
+    let items = portal.inner().environments.list().await?;
+    tagged(&Page { items, next: None }, None, &headers)
+}
+
+pub(super) async fn create_environment(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    JsonBody(request): JsonBody<CreateEnvironment>,
+) -> Answer {
+    let environment = portal.inner().environments.create(caller(&identity, &id), request).await?;
+    let location = format!("/api/v1/environments/{}", environment.name);
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
+}
+
+pub(super) async fn get_environment(
+    State(portal): State<Portal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    let environment = portal.inner().environments.get(&name).await?;
+    tagged(&environment, Some(environment.revision), &headers)
+}
+
+/// Query of a deletion: `?wait` or `?wait=true`.
+#[derive(Deserialize)]
+pub(super) struct DeleteQuery {
+    wait: Option<String>,
+}
+
+pub(super) async fn delete_environment(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+    Query(query): Query<DeleteQuery>,
+    headers: HeaderMap,
+) -> Answer {
+    let environments = &portal.inner().environments;
+    let mut job = environments.delete(caller(&identity, &id), &name, if_match(&headers)?).await?;
+    if query.wait.is_none_or(|wait| wait == "false") {
+        return Ok((StatusCode::ACCEPTED, Json(job)).into_response());
+    }
+    let waited = tokio::time::timeout(DELETE_WAIT, async {
+        while !jobs::ended(job.state) {
+            job = environments.job_after(&job.id, job.revision).await?;
+        }
+        Ok::<_, Error>(())
+    });
+    match waited.await {
+        Ok(done) => done.map(|()| (StatusCode::OK, Json(job)).into_response()),
+        Err(_) => Ok((StatusCode::ACCEPTED, Json(job)).into_response()),
+    }
+}
+
+pub(super) async fn kubeconfig(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+) -> Result<Json<Kubeconfig>, Error> {
+    let kubeconfig = portal.inner().environments.kubeconfig(caller(&identity, &id), &name).await?;
+    Ok(Json(Kubeconfig { kubeconfig }))
+}
+
+pub(super) async fn list_templates(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
+    let mut items: Vec<Template> = Vec::new();
+    for (name, template) in portal.inner().catalog.all()? {
+        match template {
+            Ok(template) => items.push(template.describe()),
+            // It stays visible, with its error, so that its author finds it.
+            Err(broken) => items.push(Template {
+                name,
+                version: String::new(),
+                title: "cannot be used".to_owned(),
+                description: broken.to_string(),
+                parameters: Vec::new(),
+            }),
+        }
+    }
+    tagged(&Page { items, next: None }, None, &headers)
+}
+
+pub(super) async fn get_template(State(portal): State<Portal>, Path(name): Path<String>, headers: HeaderMap) -> Answer {
+    let template = portal.inner().catalog.get(&name)?;
+    tagged(&template.describe(), None, &headers)
+}
+
+/// Query of a list of jobs.
+#[derive(Deserialize)]
+pub(super) struct JobsQuery {
+    environment: Option<String>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn list_jobs(
+    State(portal): State<Portal>,
+    query: Result<Query<JobsQuery>, axum::extract::rejection::QueryRejection>,
+    headers: HeaderMap,
+) -> Answer {
+    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
+    let limit = query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
+    let items = portal.inner().environments.jobs(query.environment.as_deref(), limit).await?;
+    tagged(&Page { items, next: None }, None, &headers)
+}
+
+/// Query of one job: with `changedAfter` the answer waits for a newer revision, up to 25 s.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JobQuery {
+    changed_after: Option<u64>,
+}
+
+pub(super) async fn get_job(
+    State(portal): State<Portal>,
+    Path(id): Path<String>,
+    query: Result<Query<JobQuery>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Job>, Error> {
+    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
+    let environments = &portal.inner().environments;
+    if let Some(after) = query.changed_after {
+        let wait = tokio::time::timeout(WAIT, environments.job_after(&id, after));
+        tokio::select! {
+            job = wait => if let Ok(job) = job { return job.map(Json) },
+            () = portal.inner().tasks.cancelled() => {}
+        }
+    }
+    environments.job(&id).await.map(Json)
+}
+
+/// Query of the audit trail.
+#[derive(Deserialize)]
+pub(super) struct AuditQuery {
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn list_audit(
+    State(portal): State<Portal>,
+    query: Result<Query<AuditQuery>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Page<AuditEntry>>, Error> {
+    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
+    let limit = query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
+    let (items, next) = portal.inner().environments.audit(query.after.as_deref(), limit).await?;
+    Ok(Json(Page { items, next }))
+}
+
+pub(super) async fn list_workers(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
+    let items: Vec<Worker> = portal.inner().workers.list().await?;
+    tagged(&Page { items, next: None }, None, &headers)
+}
+
+pub(super) async fn status(State(portal): State<Portal>) -> Result<Json<ServerStatus>, Error> {
+    let inner = portal.inner();
+    Ok(Json(ServerStatus {
+        version: inner.config.version.clone(),
+        pid: std::process::id(),
+        listen: inner.config.listen.clone(),
+        started_at: inner.started_at,
+        environments: u32::try_from(inner.environments.count().await?).unwrap_or(u32::MAX),
+        workers: inner.workers.list().await?,
+        resident_bytes: resident_bytes(),
+    }))
+}
+
+/// From /proc of Linux; none elsewhere.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+pub(super) async fn create_login_link(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+) -> Answer {
+    let link = portal.inner().auth.mint_link(&identity.actor, &id.0).await?;
+    Ok((StatusCode::CREATED, Json(link)).into_response())
+}

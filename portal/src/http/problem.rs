@@ -1,0 +1,58 @@
+//! Errors as `application/problem+json` (RFC 9457): the one place where an error becomes HTTP.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use vctl_api::rest::Problem;
+
+use crate::error::Error;
+
+/// Media type of a problem document.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Status and short name of an error.
+pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
+    match error {
+        Error::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized"),
+        Error::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+        Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
+        Error::AlreadyExists(_) => (StatusCode::CONFLICT, "already-exists"),
+        Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Error::Changed { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
+        Error::Invalid { kind, .. } => (StatusCode::UNPROCESSABLE_ENTITY, kind),
+        Error::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request"),
+        Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+        Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
+        Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        Error::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+/// The problem document of an error, still without request id.
+pub(crate) fn describe(error: &Error) -> Problem {
+    let (status, kind) = classify(error);
+    let nearest = match error {
+        Error::NotFound { nearest, .. } | Error::Invalid { nearest, .. } => nearest.clone(),
+        _ => Vec::new(),
+    };
+    let detail = match error {
+        Error::Internal(_) => "something failed inside the server: its log has the reason under this request id".to_owned(),
+        other => other.to_string(),
+    };
+    Problem { status: status.as_u16(), kind: kind.to_owned(), detail, nearest, request_id: String::new() }
+}
+
+impl IntoResponse for Error {
+    /// Without a body: [`super::guard::surround`] writes it, because it knows the request id.
+    fn into_response(self) -> Response {
+        if let Self::Internal(why) = &self {
+            tracing::error!(error = why, "a request failed");
+        }
+        let (status, _) = classify(&self);
+        let mut response = status.into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"vctl\""));
+        }
+        response.extensions_mut().insert(describe(&self));
+        response
+    }
+}

@@ -1,0 +1,81 @@
+//! Durable jobs.
+//!
+//! A job is a document. A runner claims it by compare-and-swap (lease and attempt), writes every bit of progress into it with the
+//! revision it knows (so a runner that has lost the job cannot write), and ends it together with what that means for the
+//! environment in one transaction. Jobs of one environment run one after the other (`after`). Every step may be repeated, so a
+//! crash at any moment costs nothing but the repetition of one step.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod runner;
+pub(crate) mod work;
+
+use jiff::Timestamp;
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{Job, JobState, Operation, Step},
+};
+
+use crate::documents::{JobDoc, Stored};
+
+/// A job that waits for its turn.
+pub(crate) fn new(
+    now: Timestamp,
+    environment: &EnvironmentName,
+    uid: &str,
+    operation: Operation,
+    after: Option<String>,
+) -> JobDoc {
+    let steps = match operation {
+        Operation::Create => create::STEPS.as_slice(),
+        Operation::Delete => delete::STEPS.as_slice(),
+    };
+    let step = |name: &&str| Step {
+        name: (*name).to_owned(),
+        state: JobState::Pending,
+        started_at: None,
+        finished_at: None,
+        message: String::new(),
+    };
+    JobDoc {
+        id: format!("{:012x}-{:08x}", now.as_millisecond(), rand::random::<u32>()),
+        environment: environment.clone(),
+        environment_uid: uid.to_owned(),
+        operation,
+        state: JobState::Pending,
+        attempt: 0,
+        failures: 0,
+        not_before: None,
+        after,
+        lease: None,
+        steps: steps.iter().map(step).collect(),
+        log: Vec::new(),
+        created_at: now,
+        finished_at: None,
+        error: String::new(),
+        cancel: false,
+    }
+}
+
+/// Whether nothing more will happen to it.
+pub(crate) fn ended(state: JobState) -> bool {
+    matches!(state, JobState::Succeeded | JobState::Failed | JobState::Cancelled)
+}
+
+/// What people see of a job.
+pub(crate) fn view(stored: Stored<JobDoc>) -> Job {
+    let doc = stored.value;
+    Job {
+        id: doc.id,
+        environment: doc.environment,
+        operation: doc.operation,
+        state: doc.state,
+        attempt: doc.attempt,
+        steps: doc.steps,
+        created_at: doc.created_at,
+        finished_at: doc.finished_at,
+        error: doc.error,
+        log: doc.log,
+        revision: stored.revision,
+    }
+}

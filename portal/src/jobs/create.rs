@@ -1,0 +1,136 @@
+//! What creating an environment means, step by step.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+
+use super::work::{Failure, Work};
+use crate::{
+    documents::SecretsDoc,
+    environments::Environments,
+    ports::{Applied, Readiness, Workload},
+    templates::{Template, render},
+};
+
+/// The steps, for people.
+pub(crate) const STEPS: [&str; 4] =
+    ["create virtual cluster", "render template", "apply manifests", "wait for workloads"];
+const CLUSTER: usize = 0;
+const RENDER: usize = 1;
+const APPLY: usize = 2;
+const WAIT: usize = 3;
+
+/// First wait between two looks at the workloads; grows to the configured one.
+const FIRST_POLL: Duration = Duration::from_millis(50);
+/// Most pods whose reasons are named.
+const REASONS: usize = 5;
+
+/// All parameters by name, for rendering.
+pub(crate) fn all_parameters(
+    public: &BTreeMap<String, Value>,
+    secret: &BTreeMap<String, String>,
+) -> BTreeMap<String, Value> {
+    let secret = secret.iter().map(|(name, text)| (name.clone(), Value::String(text.clone())));
+    public.iter().map(|(name, value)| (name.clone(), value.clone())).chain(secret).collect()
+}
+
+/// Creates the environment of a job. Steps that were done by an earlier attempt are not done again.
+pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), Failure> {
+    let name = work.environment();
+    if work.begin(CLUSTER).await? {
+        environments.planes.create(name).await?;
+        work.done(CLUSTER, &environments.planes.server(name)).await?;
+    }
+    let template = template(environments, work).await?;
+    if !work.is_done(APPLY).await {
+        work.begin(RENDER).await?;
+        let documents = rendered(environments, work, &template).await?;
+        work.done(RENDER, &format!("{} {}: {}", template.manifest.name, template.manifest.version, count(documents.len())))
+            .await?;
+        work.begin(APPLY).await?;
+        apply(environments, work, &documents).await?;
+    }
+    work.begin(WAIT).await?;
+    let deadline =
+        template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
+    wait(environments, work, deadline).await
+}
+
+async fn template(environments: &Environments, work: &Work) -> Result<Template, Failure> {
+    let environment = environments.stored(work.environment().as_str()).await?.value;
+    let template = environments.catalog.get(&environment.template)?;
+    if template.manifest.version != environment.template_version {
+        return Err(Failure::Permanent(format!(
+            "template {:?} has version {} now, but the environment was asked for with {}: delete it and create it again",
+            environment.template, template.manifest.version, environment.template_version
+        )));
+    }
+    Ok(template)
+}
+
+async fn rendered(environments: &Environments, work: &Work, template: &Template) -> Result<Vec<Value>, Failure> {
+    let name = work.environment().as_str();
+    let environment = environments.stored(name).await?.value;
+    let secrets = environments.documents.get::<SecretsDoc>(name).await?;
+    let secrets = secrets.map(|s| s.value.parameters).unwrap_or_default();
+    let all = all_parameters(&environment.parameters, &secrets);
+    render::render(template, name, &all).map_err(|e| Failure::Permanent(e.to_string()))
+}
+
+async fn apply(environments: &Environments, work: &Work, documents: &[Value]) -> Result<(), Failure> {
+    let (mut created, mut configured, mut unchanged) = (0, 0, 0);
+    for (i, document) in documents.iter().enumerate() {
+        let kind = document.pointer("/kind").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        work.say(APPLY, &format!("{}/{}: {kind} {name}", i + 1, documents.len())).await?;
+        match environments.planes.apply(work.environment(), document).await.map_err(|e| Failure::about(e, &kind, name))? {
+            Applied::Created => created += 1,
+            Applied::Configured => configured += 1,
+            Applied::Unchanged => unchanged += 1,
+        }
+    }
+    work.done(APPLY, &format!("{created} created, {configured} configured, {unchanged} unchanged")).await
+}
+
+async fn wait(environments: &Environments, work: &Work, deadline: Duration) -> Result<(), Failure> {
+    let end = tokio::time::Instant::now() + deadline;
+    let mut pause = FIRST_POLL.min(work.config().poll);
+    loop {
+        let readiness = environments.planes.readiness(work.environment()).await?;
+        let waiting: Vec<String> = readiness.workloads.iter().filter(|w| !w.done).map(describe).collect();
+        if waiting.is_empty() {
+            let workloads = readiness.workloads.len();
+            let all = if workloads == 0 { "nothing to wait for".to_owned() } else { format!("all {workloads} ready") };
+            return work.done(WAIT, &all).await;
+        }
+        if tokio::time::Instant::now() >= end {
+            return Err(Failure::Permanent(too_late(work.environment().as_str(), deadline, &waiting, &readiness)));
+        }
+        work.say(WAIT, &waiting.join(", ")).await?;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(work.config().poll);
+    }
+}
+
+/// `deployment web 1/2 ready`, with the namespace when it is not `default`.
+fn describe(workload: &Workload) -> String {
+    let Workload { kind, namespace, name, ready, desired, .. } = workload;
+    let place = if namespace == "default" { String::new() } else { format!("{namespace}/") };
+    format!("{kind} {place}{name} {ready}/{desired} ready")
+}
+
+fn too_late(name: &str, deadline: Duration, waiting: &[String], readiness: &Readiness) -> String {
+    let pods: Vec<String> =
+        readiness.unready_pods.iter().take(REASONS).map(|p| format!("pod {}/{}: {}", p.namespace, p.name, p.reason)).collect();
+    let pods = if pods.is_empty() { String::new() } else { format!(" ({})", pods.join("; ")) };
+    format!(
+        "not ready after {} s: {}{pods}. Look with `vctl connect {name} -- kubectl describe pods -A`; then fix the template or its \
+         parameters, `vctl delete {name} --wait` and create it again",
+        deadline.as_secs(),
+        waiting.join(", "),
+    )
+}
+
+fn count(documents: usize) -> String {
+    if documents == 1 { "1 object".to_owned() } else { format!("{documents} objects") }
+}

@@ -1,0 +1,43 @@
+//! What deleting an environment means, step by step.
+
+use super::work::{Failure, Work};
+use crate::environments::Environments;
+
+/// The steps, for people.
+pub(crate) const STEPS: [&str; 2] = ["stop workloads", "remove virtual cluster"];
+const DRAIN: usize = 0;
+const REMOVE: usize = 1;
+
+/// Most things that are named.
+const NAMED: usize = 5;
+
+/// Stops what the environment runs, waits until no worker has anything of it, and removes its control plane.
+pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), Failure> {
+    let name = work.environment();
+    if work.begin(DRAIN).await? {
+        let end = tokio::time::Instant::now() + work.config().drain_deadline;
+        let mut pause = work.config().poll / 10;
+        loop {
+            let left = environments.planes.drain(name).await?;
+            if left.is_empty() {
+                break;
+            }
+            let named = left.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = if left.len() > NAMED { format!(" and {} more", left.len() - NAMED) } else { String::new() };
+            if tokio::time::Instant::now() >= end {
+                return Err(Failure::Permanent(format!(
+                    "still there after {} s: {named}{more}. See with `vctl status` whether the worker is connected, then run \
+                     `vctl delete {name} --wait` again",
+                    work.config().drain_deadline.as_secs(),
+                )));
+            }
+            work.say(DRAIN, &format!("{} left: {named}{more}", left.len())).await?;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(work.config().poll);
+        }
+        work.done(DRAIN, "nothing is left on workers").await?;
+    }
+    work.begin(REMOVE).await?;
+    environments.planes.delete(name).await?;
+    work.done(REMOVE, "").await
+}

@@ -1,0 +1,112 @@
+//! What the portal needs of the rest of the platform. Implemented in `vctl/` over the virtual control planes and the syncer.
+//!
+//! Every call may be repeated after a crash and must then have the same effect as one call.
+
+use serde_json::Value;
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{PodCounts, Worker},
+};
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// May pass by itself: the job tries again.
+    #[error("{0}")]
+    Temporary(String),
+    /// Trying again cannot help: the job fails with this text, which says what to do.
+    #[error("{0}")]
+    Permanent(String),
+}
+
+/// How far one workload is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Kind in lower case, as kubectl prints it: `deployment`.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Ready replicas of the newest revision.
+    pub ready: u32,
+    /// Replicas wanted.
+    pub desired: u32,
+    /// The controller has seen the newest spec and all wanted replicas of it are ready.
+    pub done: bool,
+}
+
+/// A pod that is not ready, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadyPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Container or condition with the reason: `container web: ImagePullBackOff: image not known`.
+    pub reason: String,
+}
+
+/// How far the workloads of an environment are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Its workloads: Deployments, StatefulSets, DaemonSets, Jobs, bare ReplicaSets.
+    pub workloads: Vec<Workload>,
+    /// Its pods that are not ready.
+    pub unready_pods: Vec<UnreadyPod>,
+}
+
+/// What applying a document did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It was not there.
+    Created,
+    /// It was changed.
+    Configured,
+    /// It was as wanted already.
+    Unchanged,
+}
+
+/// The virtual control planes.
+#[async_trait::async_trait]
+pub trait ControlPlanes: Send + Sync {
+    /// Creates the virtual cluster of an environment; nothing when it is there already.
+    async fn create(&self, name: &EnvironmentName) -> Result<(), PortError>;
+
+    /// Whether the virtual cluster is there.
+    async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError>;
+
+    /// Applies one document (server-side apply, forced, as field manager `vctl-template`) with the rights of a cluster
+    /// administrator. A namespaced document without a namespace goes to `default`.
+    async fn apply(&self, name: &EnvironmentName, document: &Value) -> Result<Applied, PortError>;
+
+    /// How far its workloads are.
+    async fn readiness(&self, name: &EnvironmentName) -> Result<Readiness, PortError>;
+
+    /// Its pods: ready, and all that have not finished. Zero when the virtual cluster is not there.
+    async fn pods(&self, name: &EnvironmentName) -> Result<PodCounts, PortError>;
+
+    /// Stops everything that runs for the environment and returns what is left on workers, for people (`pod default/web-1 on
+    /// worker local`). Called again until nothing is left; nothing new may start after the first call. Empty when the virtual
+    /// cluster is not there and no worker has anything of it.
+    async fn drain(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError>;
+
+    /// Removes the virtual cluster with everything in it; nothing when it is not there.
+    async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError>;
+
+    /// A kubeconfig for its administrator, as YAML. Its context is named `vctl_NAME`.
+    async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError>;
+
+    /// Address of its API server.
+    fn server(&self, name: &EnvironmentName) -> String;
+
+    /// The Kubernetes version that virtual clusters serve, such as `v1.36.0`.
+    fn kubernetes_version(&self) -> String;
+}
+
+/// The workers.
+#[async_trait::async_trait]
+pub trait Workers: Send + Sync {
+    /// All workers that the server knows.
+    async fn list(&self) -> Result<Vec<Worker>, PortError>;
+}

@@ -1,0 +1,85 @@
+//! Templates: a directory with `template.yaml` and `manifests/*.yaml`.
+//!
+//! * [`catalog`]: the shipped ones, embedded, and those of a configured directory, read anew each time.
+//! * [`parameters`]: checks what a person gives against what the template declares.
+//! * [`render`]: makes documents of the manifests, with limits.
+
+pub mod catalog;
+pub mod parameters;
+pub mod render;
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use vctl_api::rest;
+
+/// A template that cannot be used, with the place in its files.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// A file does not parse.
+    #[error("template {template:?}: {file}:{line}:{column}: {message}")]
+    Syntax {
+        /// The template.
+        template: String,
+        /// File inside its directory.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// Something is wrong with a file as a whole.
+    #[error("template {template:?}: {file}: {message}")]
+    File {
+        /// The template.
+        template: String,
+        /// File inside its directory.
+        file: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// `template.yaml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest {
+    /// Always `vctl.dev/v1`.
+    pub api_version: String,
+    /// Always `Template`.
+    pub kind: String,
+    /// Same as the directory's.
+    pub name: String,
+    /// Semantic version.
+    pub version: String,
+    /// One line for lists.
+    pub title: String,
+    /// What it gives, for people.
+    #[serde(default)]
+    pub description: String,
+    /// What can be set.
+    #[serde(default)]
+    pub parameters: Vec<rest::Parameter>,
+    /// How long its workloads may take to become ready.
+    #[serde(default)]
+    pub ready_timeout_seconds: Option<u64>,
+}
+
+/// A template that has been read and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Template {
+    /// Its `template.yaml`.
+    pub manifest: Manifest,
+    /// Its manifests as (file inside the directory, text), by file name.
+    pub files: Arc<[(String, String)]>,
+}
+
+impl Template {
+    /// What people see of it.
+    pub fn describe(&self) -> rest::Template {
+        let Manifest { name, version, title, description, parameters, .. } = self.manifest.clone();
+        rest::Template { name, version, title, description, parameters }
+    }
+}

@@ -1,0 +1,244 @@
+//! What the tests share: a portal over the memory store, with control planes and workers that are played.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{Job, PodCounts, Worker},
+};
+use vctl_runtime::{clock::Clock, tasks::Tasks};
+use vctl_store::{MemoryStore, Store};
+
+use crate::{
+    JobsConfig, Portal, PortalConfig,
+    jobs::ended,
+    ports::{Applied, ControlPlanes, PortError, Readiness, Workers, Workload},
+};
+
+/// Played control planes. What was done to them is their state, so that a repeated call shows.
+#[derive(Default)]
+pub(crate) struct FakePlanes {
+    state: Mutex<State>,
+    /// Calls so far.
+    pub(crate) calls: AtomicUsize,
+    /// This call and all later ones never return: the process is as good as dead. 0 for none.
+    pub(crate) hang_from: AtomicUsize,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) clusters: BTreeMap<String, BTreeSet<String>>,
+    /// Failures that calls of this name give, first in first out.
+    pub(crate) failures: BTreeMap<&'static str, Vec<PortError>>,
+    /// What `readiness` says.
+    pub(crate) readiness: Readiness,
+    /// How often `drain` still finds something.
+    pub(crate) draining: usize,
+}
+
+impl FakePlanes {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn enter(&self, call: &'static str) -> Result<(), PortError> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let hang = self.hang_from.load(Ordering::SeqCst);
+        if hang != 0 && number >= hang {
+            std::future::pending::<()>().await;
+        }
+        match self.state().failures.get_mut(call) {
+            Some(failures) if !failures.is_empty() => Err(failures.remove(0)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ControlPlanes for FakePlanes {
+    async fn create(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.enter("create").await?;
+        self.state().clusters.entry(name.to_string()).or_default();
+        Ok(())
+    }
+
+    async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError> {
+        Ok(self.state().clusters.contains_key(name.as_str()))
+    }
+
+    async fn apply(&self, name: &EnvironmentName, document: &Value) -> Result<Applied, PortError> {
+        self.enter("apply").await?;
+        let object = format!("{}/{}", document["kind"].as_str().unwrap_or("?"), document["metadata"]["name"].as_str().unwrap_or("?"));
+        let mut state = self.state();
+        let cluster = state.clusters.get_mut(name.as_str()).ok_or_else(|| PortError::Permanent("no cluster".to_owned()))?;
+        Ok(if cluster.insert(object) { Applied::Created } else { Applied::Unchanged })
+    }
+
+    async fn readiness(&self, _: &EnvironmentName) -> Result<Readiness, PortError> {
+        self.enter("readiness").await?;
+        Ok(self.state().readiness.clone())
+    }
+
+    async fn pods(&self, _: &EnvironmentName) -> Result<PodCounts, PortError> {
+        Ok(PodCounts { ready: 1, total: 2 })
+    }
+
+    async fn drain(&self, _: &EnvironmentName) -> Result<Vec<String>, PortError> {
+        self.enter("drain").await?;
+        let mut state = self.state();
+        if state.draining == 0 {
+            return Ok(Vec::new());
+        }
+        state.draining -= 1;
+        Ok(vec!["pod default/web on worker local".to_owned()])
+    }
+
+    async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.enter("delete").await?;
+        self.state().clusters.remove(name.as_str());
+        Ok(())
+    }
+
+    async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
+        Ok(format!("kubeconfig of {name}"))
+    }
+
+    fn server(&self, name: &EnvironmentName) -> String {
+        format!("https://127.0.0.1:8443/clusters/{name}")
+    }
+
+    fn kubernetes_version(&self) -> String {
+        "v1.36.0".to_owned()
+    }
+}
+
+struct NoWorkers;
+
+#[async_trait::async_trait]
+impl Workers for NoWorkers {
+    async fn list(&self) -> Result<Vec<Worker>, PortError> {
+        Ok(Vec::new())
+    }
+}
+
+/// A workload as `readiness` gives it.
+pub(crate) fn workload(name: &str, ready: u32, desired: u32) -> Workload {
+    Workload {
+        kind: "deployment".to_owned(),
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        ready,
+        desired,
+        done: ready == desired,
+    }
+}
+
+/// A portal with everything around it.
+pub(crate) struct World {
+    pub(crate) portal: Portal,
+    pub(crate) planes: Arc<FakePlanes>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) token: String,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    /// A portal whose job runner is not started.
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().expect("dir");
+        let clock = Clock::system();
+        Self::join(dir, clock, Arc::new(MemoryStore::new()), Arc::default())
+    }
+
+    /// With a clock that stands still.
+    pub(crate) fn at_fixed_time() -> Self {
+        let at = "2026-01-02T03:04:05Z".parse().expect("time");
+        let dir = tempfile::tempdir().expect("dir");
+        Self::join(dir, Clock::fixed(at), Arc::new(MemoryStore::new()), Arc::default())
+    }
+
+    fn join(dir: tempfile::TempDir, clock: Clock, store: Arc<dyn Store>, planes: Arc<FakePlanes>) -> Self {
+        let token_file = dir.path().join("admin.token");
+        let config = PortalConfig {
+            public_url: "https://127.0.0.1:8443".to_owned(),
+            listen: "127.0.0.1:8443".to_owned(),
+            version: "0.0.0-test".to_owned(),
+            token_file: token_file.clone(),
+            templates_dir: None,
+            jobs: JobsConfig {
+                back_off: Duration::from_millis(1),
+                poll: Duration::from_millis(5),
+                ready_deadline: Duration::from_millis(200),
+                drain_deadline: Duration::from_millis(200),
+                retries: 3,
+                ..JobsConfig::default()
+            },
+        };
+        let tasks = Tasks::new();
+        let portal = Portal::new(config, clock.clone(), tasks.clone(), store.clone(), planes.clone(), Arc::new(NoWorkers))
+            .expect("portal");
+        let token = std::fs::read_to_string(token_file).expect("token").trim().to_owned();
+        Self { portal, planes, store, clock, tasks, token, dir }
+    }
+
+    /// The same store and control planes after the process has died at once: nothing of the old one goes on.
+    pub(crate) async fn after_crash(self) -> Self {
+        self.tasks.shutdown(Duration::from_secs(5)).await;
+        Self::join(self.dir, self.clock, self.store, self.planes)
+    }
+
+    /// One request as local administrator.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(path).header("authorization", format!("Bearer {}", self.token));
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(Body::from(body.to_string())),
+            None => request.body(Body::empty()),
+        };
+        let response = self.send(request.expect("request")).await;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.expect("body").to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// Any request.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Response<Body> {
+        self.portal.router().oneshot(request).await.expect("response")
+    }
+
+    /// Asks for an environment; returns its job's id.
+    pub(crate) async fn create(&self, name: &str, template: &str) -> String {
+        let (status, body) = self.call("POST", "/api/v1/environments", Some(json!({"name": name, "template": template}))).await;
+        assert_eq!(status, StatusCode::CREATED, "{body}");
+        body["job"].as_str().expect("job").to_owned()
+    }
+
+    /// The job once it has ended; fails the test when it does not.
+    pub(crate) async fn ended(&self, id: &str) -> Job {
+        let environments = &self.portal.inner().environments;
+        let end = async {
+            let mut job = environments.job(id).await.expect("job");
+            while !ended(job.state) {
+                job = environments.job_after(id, job.revision).await.expect("job");
+            }
+            job
+        };
+        match tokio::time::timeout(Duration::from_secs(20), end).await {
+            Ok(job) => job,
+            Err(_) => panic!("the job does not end: {:?}", environments.job(id).await),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The portal as a whole, in process.
+
+mod access;
+mod environments;
+mod jobs;
