@@ -7,4 +7,5 @@ pub mod image;
 pub mod kubectl;
 pub mod netns;
 pub mod platform;
+pub mod text;
 pub mod wait;

@@ -1,0 +1,136 @@
+//! Bad input: a clear error that says what to do, and nothing is lost.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+use vctl_tests::{
+    kubectl::finish,
+    platform::{Platform, Workers, vctl_binary},
+};
+
+fn contains_all(text: &str, parts: &[&str]) -> Result<()> {
+    for part in parts {
+        ensure!(text.contains(part), "lacks {part:?}:\n{text}");
+    }
+    ensure!(!text.contains("panicked"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn names_templates_and_parameters() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    let refused =
+        |args: &[&str], parts: &[&str]| -> Result<()> { contains_all(&platform.vctl(args)?.refused()?, parts) };
+    refused(&["create", "Bad_Name", "--template", "blank"], &["Bad_Name", "bad-name"])?;
+    refused(&["create", "x", "--template", "blnk"], &["blnk", "blank"])?;
+    refused(&["create", "x", "--template", "team-x", "--set", "replica=2"], &["replica", "replicas"])?;
+    refused(&["create", "x", "--template", "team-x", "--set", "replicas=many"], &["replicas", "number"])?;
+    platform.create("there", "blank", &[])?;
+    refused(&["create", "there", "--template", "blank"], &["there", "exists"])?;
+    refused(&["get", "ther"], &["ther", "there"])?;
+    refused(&["delete", "nothing-like-it"], &["nothing-like-it"])?;
+    Ok(())
+}
+
+#[test]
+fn ports_and_data_directories() -> Result<()> {
+    let platform = Platform::start(Workers::None)?;
+    let up = |dir: &std::path::Path, listen: &str| -> Result<String> {
+        let mut command = Command::new(vctl_binary()?);
+        command.args(["up", "--workers", "none", "--listen", listen, "--data-dir"]).arg(dir).stdin(Stdio::null());
+        finish(command)?.refused()
+    };
+    let other = platform.scratch().join("other");
+    contains_all(&up(&other, platform.address())?, &["already in use", "--listen"])?;
+    let pid = platform.server_pid().map(|p| p.to_string()).unwrap_or_default();
+    contains_all(&up(&platform.data_dir(), "127.0.0.1:0")?, &["another", &pid])?;
+    contains_all(&up(&other, "nonsense")?, &["nonsense"])?;
+
+    // A truncated file, and one that is none of ours.
+    let broken = platform.scratch().join("broken");
+    std::fs::create_dir_all(&broken)?;
+    std::fs::write(broken.join("vctl.db"), b"SQLite format 3\0 and then nothing")?;
+    contains_all(&up(&broken, "127.0.0.1:0")?, &["vctl.db"])?;
+    std::fs::write(broken.join("vctl.db"), vec![7_u8; 10_000])?;
+    contains_all(&up(&broken, "127.0.0.1:0")?, &["vctl.db"])?;
+    ensure!(std::fs::read(broken.join("vctl.db"))? == vec![7_u8; 10_000], "the file was changed");
+    Ok(())
+}
+
+#[test]
+fn no_podman() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut command = Command::new(vctl_binary()?);
+    command
+        .args(["up", "--workers", "podman", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(dir.path().join("d"))
+        .env("PATH", dir.path())
+        .stdin(Stdio::null());
+    contains_all(&finish(command)?.refused()?, &["podman", "apt-get install", "--workers simulated"])
+}
+
+#[test]
+fn credentials() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    // The wrong authority.
+    let wrong = platform.scratch().join("wrong-ca.pem");
+    let other = Platform::start(Workers::None)?;
+    let server: serde_json::Value = serde_json::from_slice(&std::fs::read(other.data_dir().join("server.json"))?)?;
+    std::fs::copy(other.data_dir().join(server["caFile"].as_str().unwrap_or_default()), &wrong)?;
+    let kubeconfig = std::fs::read_to_string(platform.kubeconfig("dev")?)?;
+    let line = kubeconfig.lines().find(|l| l.contains("certificate-authority-data")).unwrap_or_default();
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let changed = kubeconfig.replace(line, &format!("{indent}certificate-authority: {}", wrong.display()));
+    let path = platform.scratch().join("wrong.kubeconfig");
+    std::fs::write(&path, changed)?;
+    let k_wrong = vctl_tests::kubectl::Kubectl::new("1.33", &path, platform.scratch())?;
+    contains_all(&k_wrong.run(&["get", "pods"])?.refused()?, &["certificate signed by unknown authority"])?;
+    // No credentials at all: 403 for a resource, as anonymous; never data.
+    let server = k.ok(&["config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.server}"])?;
+    let anonymous = |path: &str| -> Result<String> {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--insecure", "--max-time", "10", &format!("{server}{path}")]);
+        finish(command)?.ok()
+    };
+    contains_all(&anonymous("/api/v1/secrets")?, &["\"code\":403", "system:anonymous"])?;
+    contains_all(&anonymous("/version")?, &["gitVersion"])?;
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--insecure", "--max-time", "10", "-H", "Authorization: Bearer not.a.token"]);
+    command.arg(format!("{server}/api/v1/secrets"));
+    contains_all(&finish(command)?.ok()?, &["\"code\":401", "Unauthorized"])?;
+    // The REST API without a token.
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--insecure", "--max-time", "10", "--write-out", "%{http_code}"]);
+    command.arg(format!("https://{}/api/v1/environments", platform.address()));
+    contains_all(&finish(command)?.ok()?, &["401"])
+}
+
+#[test]
+fn bodies() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    let big = format!(
+        "{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"big\"}},\"data\":{{\"k\":\"{}\"}}}}",
+        "x".repeat(4 << 20)
+    );
+    let refused = k.pipe(&["create", "--validate=false", "-f", "-"], &big)?.refused()?;
+    ensure!(refused.contains("too large") || refused.contains("413"), "{refused}");
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let file = platform.scratch().join("deep.json");
+    std::fs::write(&file, deep)?;
+    let server = k.ok(&["config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.server}"])?;
+    let token = k.ok(&["create", "token", "default"])?;
+    k.ok(&["create", "clusterrolebinding", "d", "--clusterrole=cluster-admin", "--serviceaccount=default:default"])?;
+    let mut command = Command::new("curl");
+    command
+        .args(["--silent", "--insecure", "--max-time", "20", "-H", "Content-Type: application/json", "-H"])
+        .arg(format!("Authorization: Bearer {}", token.trim()))
+        .args(["--data-binary", &format!("@{}", file.display())])
+        .arg(format!("{server}/api/v1/namespaces/default/configmaps"));
+    contains_all(&finish(command)?.ok()?, &["\"code\":400"])?;
+    k.ok(&["get", "configmaps"])?;
+    Ok(())
+}

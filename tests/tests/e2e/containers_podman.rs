@@ -1,0 +1,309 @@
+//! Real containers on a Podman worker.
+
+use std::{io::Read as _, process::Stdio, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use vctl_tests::{
+    image,
+    kubectl::Kubectl,
+    platform::{Platform, Workers},
+    wait,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn platform() -> Result<Platform> {
+    let platform = Platform::start(Workers::Podman)?;
+    image::build(&platform.data_dir().join("worker"), &["vctl-busybox"])?;
+    Ok(platform)
+}
+
+/// A pod that runs a shell script.
+fn pod(name: &str, script: &str) -> String {
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "labels": { "app": name } },
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "main", "image": "localhost/vctl-busybox:latest", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", script],
+            }],
+        },
+    })
+    .to_string()
+}
+
+fn ready(k: &Kubectl, pod: &str) -> Result<()> {
+    k.ok(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), "--timeout=60s"])
+        .map(drop)
+        .with_context(|| k.run(&["describe", "pod", pod]).map(|o| o.stdout).unwrap_or_default())
+}
+
+#[test]
+fn podman_streams_with_spdy_and_websocket() -> Result<()> {
+    let platform = platform()?;
+    platform.create("dev", "blank", &[])?;
+    // 1.27 speaks SPDY only; 1.33 websockets.
+    let k = platform.kubectl("1.33", "dev")?;
+    k.apply(&pod("shell", "echo started; trap 'exit 0' TERM; mkdir -p /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w; while :; do sleep 1; done"))?;
+    ready(&k, "shell")?;
+    for minor in ["1.27", "1.33"] {
+        let k = platform.kubectl(minor, "dev")?;
+        streams(&platform, &k).with_context(|| format!("kubectl {minor}"))?;
+    }
+    Ok(())
+}
+
+fn streams(platform: &Platform, k: &Kubectl) -> Result<()> {
+    assert_eq!(k.ok(&["logs", "shell"])?, "started\n");
+    assert_eq!(k.ok(&["logs", "shell", "--tail=1"])?, "started\n");
+    assert_eq!(k.ok(&["exec", "shell", "--", "echo", "hello"])?, "hello\n");
+    let failed = k.run(&["exec", "shell", "--", "sh", "-c", "echo oops >&2; exit 3"])?;
+    ensure!(failed.code == 3 && failed.stderr.contains("oops"), "{failed:?}");
+    let mut command = k.command(&["exec", "-i", "shell", "--", "wc", "-c"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let sent = vec![b'x'; 300_000];
+    std::io::Write::write_all(&mut child.stdin.take().context("piped")?, &sent)?;
+    let output = child.wait_with_output()?;
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "300000", "{}", String::from_utf8_lossy(&output.stderr));
+    // A terminal: `script` gives kubectl one.
+    let mut command = std::process::Command::new("script");
+    let inner = k.command(&["exec", "-it", "shell", "--", "sh", "-c", "tty && stty size"]);
+    let line: Vec<String> = std::iter::once(inner.get_program().to_string_lossy().into_owned())
+        .chain(inner.get_args().map(|a| format!("'{}'", a.to_string_lossy())))
+        .collect();
+    command.args(["-qec", &line.join(" "), "/dev/null"]).stdin(Stdio::null());
+    for (key, value) in inner.get_envs() {
+        if let Some(value) = value {
+            command.env(key, value);
+        }
+    }
+    let terminal = vctl_tests::kubectl::finish(command)?;
+    ensure!(terminal.code == 0 && terminal.stdout.contains("/dev/pts/"), "{terminal:?}");
+    // cp goes through exec and tar.
+    let file = platform.scratch().join("copied");
+    std::fs::write(&file, "copied text")?;
+    k.ok(&["cp", file.to_str().unwrap_or_default(), "shell:/tmp/copied"])?;
+    assert_eq!(k.ok(&["exec", "shell", "--", "cat", "/tmp/copied"])?, "copied text");
+    port_forward(k)
+}
+
+fn port_forward(k: &Kubectl) -> Result<()> {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let mut child =
+        k.command(&["port-forward", "pod/shell", ":8080", "--address=127.0.0.1"]).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("piped")?).read_line(&mut line)?;
+    let port: u16 = line
+        .split("127.0.0.1:")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|port| port.parse().ok())
+        .with_context(|| format!("port-forward said {line:?}"))?;
+    for _ in 0..3 {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(answer.ends_with("served\n"), "{answer}");
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
+#[test]
+fn podman_services_names_and_isolation() -> Result<()> {
+    let platform = platform()?;
+    for environment in ["left", "right"] {
+        platform.create(environment, "blank", &[])?;
+        let k = platform.kubectl("1.33", environment)?;
+        k.apply(&pod(
+            "server",
+            &format!("mkdir -p /tmp/w; echo {environment} > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w"),
+        ))?;
+        k.ok(&["expose", "pod", "server", "--port=80", "--target-port=8080", "--name=web"])?;
+        k.apply(&pod("client", "exec sleep 100000"))?;
+        ready(&k, "server")?;
+        ready(&k, "client")?;
+    }
+    for environment in ["left", "right"] {
+        let k = platform.kubectl("1.33", environment)?;
+        for name in ["web", "web.default", "web.default.svc.cluster.local"] {
+            let url = format!("http://{name}/");
+            wait::until(&format!("{url} in {environment}"), LIMIT, || {
+                let output = k
+                    .run(&["exec", "client", "--", "wget", "-q", "-T", "5", "-O", "-", &url])
+                    .map_err(|e| e.to_string())?;
+                if output.stdout.trim() == environment { Ok(()) } else { Err(format!("{output:?}")) }
+            })?;
+        }
+        let unknown = k.run(&["exec", "client", "--", "nslookup", "nobody.default.svc.cluster.local"])?;
+        ensure!(unknown.code != 0, "an unknown name resolves: {unknown:?}");
+    }
+    // A pod of one environment does not reach a pod of the other.
+    let left = platform.kubectl("1.33", "left")?;
+    let right = platform.kubectl("1.33", "right")?;
+    let address = right.ok(&["get", "pod", "server", "-o", "jsonpath={.status.podIP}"])?;
+    let own = left.ok(&["get", "pod", "server", "-o", "jsonpath={.status.podIP}"])?;
+    let fetch = |ip: &str| {
+        left.run(&["exec", "client", "--", "wget", "-q", "-T", "3", "-O", "-", &format!("http://{ip}:8080/")])
+    };
+    assert_eq!(fetch(&own)?.ok()?.trim(), "left");
+    let across = fetch(&address)?;
+    ensure!(across.code != 0, "reached a pod of another environment: {across:?}");
+    Ok(())
+}
+
+#[test]
+fn podman_volumes_probes_and_restarts() -> Result<()> {
+    let platform = platform()?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    k.ok(&["create", "configmap", "settings", "--from-literal=color=blue"])?;
+    k.ok(&["create", "secret", "generic", "password", "--from-literal=word=hush"])?;
+    k.apply(VOLUMES)?;
+    ready(&k, "volumes")?;
+    let cat = |path: &str| k.ok(&["exec", "volumes", "-c", "main", "--", "cat", path]);
+    assert_eq!(cat("/settings/color")?, "blue");
+    assert_eq!(cat("/password/word")?, "hush");
+    assert_eq!(cat("/shared/from-init")?, "prepared\n");
+    assert_eq!(cat("/info/name")?, "volumes");
+    let env = k.ok(&["exec", "volumes", "-c", "main", "--", "env"])?;
+    for expected in ["COLOR=blue", "GREETING=blue sky", "LITERAL=$(COLOR)", "POD=volumes", "KUBERNETES_SERVICE_HOST="] {
+        ensure!(env.contains(expected), "lacks {expected}:\n{env}");
+    }
+    let ip = k.ok(&["get", "pod", "volumes", "-o", "jsonpath={.status.podIP}"])?;
+    ensure!(env.contains(&format!("IP={ip}")), "{env}");
+    // A changed ConfigMap reaches the running pod.
+    k.ok(&["create", "configmap", "settings", "--from-literal=color=red", "--dry-run=client", "-o", "yaml"])
+        .and_then(|yaml| k.apply(&yaml))?;
+    wait::until("the volume follows", Duration::from_secs(90), || {
+        let now = cat("/settings/color").map_err(|e| format!("{e:#}"))?;
+        if now == "red" { Ok(()) } else { Err(now) }
+    })?;
+    // A container that fails is started again, with the previous log kept.
+    k.apply(&pod("failing", "echo run; sleep 1; exit 4"))?;
+    wait::until("a restart", LIMIT, || {
+        let status = k.ok(&["get", "pod", "failing", "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].lastState.terminated.exitCode}"]).map_err(|e| format!("{e:#}"))?;
+        let (count, code) = status.split_once(' ').unwrap_or_default();
+        if count.parse::<u32>().unwrap_or_default() >= 1 && code == "4" { Ok(()) } else { Err(status) }
+    })?;
+    wait::until("back-off", LIMIT, || {
+        let table = k.ok(&["get", "pod", "failing"]).map_err(|e| format!("{e:#}"))?;
+        if table.contains("CrashLoopBackOff") { Ok(()) } else { Err(table) }
+    })?;
+    assert_eq!(k.ok(&["logs", "failing", "--previous"])?, "run\n");
+    // An image that does not exist.
+    k.ok(&["run", "absent", "--image=localhost/absent:1", "--image-pull-policy=IfNotPresent"])?;
+    wait::until("the reason is shown", LIMIT, || {
+        let table = k.ok(&["get", "pod", "absent"]).map_err(|e| format!("{e:#}"))?;
+        if table.contains("ErrImagePull") || table.contains("ImagePullBackOff") { Ok(()) } else { Err(table) }
+    })?;
+    let described = k.ok(&["describe", "pod", "absent"])?;
+    ensure!(described.contains("Failed to pull image"), "{described}");
+    Ok(())
+}
+
+const VOLUMES: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: volumes, labels: {app: volumes}}
+spec:
+  terminationGracePeriodSeconds: 1
+  initContainers:
+  - name: prepare
+    image: localhost/vctl-busybox:latest
+    imagePullPolicy: IfNotPresent
+    command: [sh, -c, "echo prepared > /shared/from-init"]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  containers:
+  - name: main
+    image: localhost/vctl-busybox:latest
+    imagePullPolicy: IfNotPresent
+    command: [sh, -c, "touch /tmp/ready; exec httpd -f -p 8080 -h /tmp"]
+    env:
+    - {name: COLOR, valueFrom: {configMapKeyRef: {name: settings, key: color}}}
+    - {name: GREETING, value: "$(COLOR) sky"}
+    - {name: LITERAL, value: "$$(COLOR)"}
+    - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+    - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+    resources: {limits: {memory: 64Mi, cpu: 500m}}
+    readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+    livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 5}
+    startupProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1}
+    volumeMounts:
+    - {name: shared, mountPath: /shared}
+    - {name: settings, mountPath: /settings}
+    - {name: password, mountPath: /password}
+    - {name: info, mountPath: /info}
+  - name: second
+    image: localhost/vctl-busybox:latest
+    imagePullPolicy: IfNotPresent
+    command: [sh, -c, "wget -q -O - http://127.0.0.1:8080/ready; exec sleep 100000"]
+  volumes:
+  - {name: shared, emptyDir: {}}
+  - {name: settings, configMap: {name: settings}}
+  - {name: password, secret: {secretName: password}}
+  - name: info
+    downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}
+"#;
+
+/// A pod lists pods at `https://kubernetes.default` with its mounted token and CA; without the role it is refused.
+#[test]
+fn podman_pod_uses_its_token() -> Result<()> {
+    let platform = platform()?;
+    image::build(&platform.data_dir().join("worker"), &["vctl-curl"])?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    k.apply(&pod("inside", "exec sleep 100000").replace("vctl-busybox", "vctl-curl"))?;
+    ready(&k, "inside")?;
+    let script = "d=/var/run/secrets/kubernetes.io/serviceaccount; exec curl --silent --show-error --max-time 10 \
+                  --cacert $d/ca.crt -H \"Authorization: Bearer $(cat $d/token)\" \
+                  https://kubernetes.default/api/v1/namespaces/$(cat $d/namespace)/pods";
+    let ask = || k.run(&["exec", "inside", "--", "sh", "-c", script])?.ok();
+    let refused = wait::until("the API server answers inside", LIMIT, || ask().map_err(|e| format!("{e:#}")))?;
+    ensure!(
+        refused.contains("\"code\":403") && refused.contains("system:serviceaccount:default:default"),
+        "without a role: {refused}"
+    );
+    k.ok(&["create", "rolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:default"])?;
+    wait::until("the role takes effect", LIMIT, || {
+        let list = ask().map_err(|e| format!("{e:#}"))?;
+        if list.contains("\"kind\":\"PodList\"") && list.contains("\"name\":\"inside\"") { Ok(()) } else { Err(list) }
+    })
+}
+
+/// Containers, names and services outlive the server; pods keep their identity over restarts of server and agent.
+#[test]
+fn podman_containers_survive_a_kill_of_the_server() -> Result<()> {
+    let mut platform = platform()?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    k.apply(&pod("kept", "exec sleep 100000"))?;
+    ready(&k, "kept")?;
+    let identity = "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}";
+    let before = k.ok(&["get", "pod", "kept", "-o", identity])?;
+    platform.kill_server()?;
+    platform.start_server()?;
+    wait::until("the worker is back", LIMIT, || {
+        k.ok(&["exec", "kept", "--", "true"]).map(drop).map_err(|e| format!("{e:#}"))
+    })?;
+    assert_eq!(k.ok(&["get", "pod", "kept", "-o", identity])?, before);
+    Ok(())
+}
+
+/// The shipped template, as `make demo` shows it.
+#[test]
+fn podman_team_x() -> Result<()> {
+    let platform = platform()?;
+    image::build(&platform.data_dir().join("worker"), &["vctl-demo-web", "vctl-demo-redis"])?;
+    platform.create("demo", "team-x", &[])?;
+    let k = platform.kubectl("1.33", "demo")?;
+    let pods = k.ok(&["get", "pods"])?;
+    ensure!(pods.contains("web-") && pods.contains("redis-"), "{pods}");
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! End-to-end tests: the real `vctl` binary with real clients. Tests whose name contains `podman` run real containers.
+
+mod bad_input;
+mod client;
+mod containers_podman;
+mod crash;
+mod kubectl;

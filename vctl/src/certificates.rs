@@ -1,0 +1,95 @@
+//! The server's own certificates: the authority that all clients trust, the one that signs agents, and the serving certificate.
+
+use std::{net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use vctl_runtime::pki::{Authority, Identity, Validity};
+
+use crate::data_dir::{DataDir, write_private};
+
+const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// Issued anew at every start, and by the renewal task at two thirds of this.
+pub(crate) const SERVING_LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Names by which pods reach the API server, besides its addresses.
+const IN_CLUSTER: &[&str] = &[
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+];
+
+/// The authorities of a data directory.
+pub(crate) struct Certificates {
+    /// Signs the serving certificate.
+    pub(crate) server: Authority,
+    /// Signs the client certificates of agents.
+    pub(crate) agents: Authority,
+    /// PEM file of the server's authority.
+    pub(crate) server_ca_file: std::path::PathBuf,
+}
+
+impl Certificates {
+    /// Reads the authorities, or makes them in a new data directory.
+    pub(crate) fn load_or_create(data: &DataDir, now: Timestamp) -> Result<Self> {
+        let dir = data.pki();
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Self {
+            server: authority(&dir, "ca", "vctl server CA", now)?,
+            agents: authority(&dir, "agents-ca", "vctl agents CA", now)?,
+            server_ca_file: dir.join("ca.crt"),
+        })
+    }
+
+    /// A new serving certificate for the address listened on and the names that pods use.
+    pub(crate) fn serving(&self, listen: SocketAddr, api_address: &str, now: Timestamp) -> Result<Identity> {
+        let mut names: Vec<String> = IN_CLUSTER.iter().map(|&n| n.to_owned()).collect();
+        names.extend(["127.0.0.1".to_owned(), "::1".to_owned(), api_address.to_owned()]);
+        if listen.ip().is_unspecified() {
+            names.extend(hostname());
+        } else {
+            names.push(listen.ip().to_string());
+        }
+        names.sort();
+        names.dedup();
+        Ok(self.server.server(&names, Validity::from_now(now, SERVING_LIFETIME))?)
+    }
+}
+
+fn hostname() -> Option<String> {
+    nix::unistd::gethostname().ok()?.into_string().ok()
+}
+
+fn authority(dir: &Path, stem: &str, name: &str, now: Timestamp) -> Result<Authority> {
+    let (certificate, key) = (dir.join(format!("{stem}.crt")), dir.join(format!("{stem}.key")));
+    if key.exists() {
+        let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+        return Authority::from_pem(&read(&certificate)?, &read(&key)?)
+            .with_context(|| format!("{} or its key is damaged: restore it from a backup", certificate.display()));
+    }
+    let authority = Authority::generate(name, Validity::from_now(now, AUTHORITY_LIFETIME))?;
+    // The key last: where it exists, the certificate does, too.
+    write_private(&certificate, authority.certificate_pem().as_bytes())?;
+    write_private(&key, authority.key_pem().as_bytes())?;
+    Ok(authority)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_outlive_a_restart() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let data = DataDir::create(dir.path())?;
+        let now = Timestamp::now();
+        let first = Certificates::load_or_create(&data, now)?;
+        let again = Certificates::load_or_create(&data, now)?;
+        assert_eq!(first.server.certificate_pem(), again.server.certificate_pem());
+        assert_ne!(first.server.certificate_pem(), first.agents.certificate_pem());
+        again.serving("127.0.0.1:8443".parse()?, "10.96.0.1", now)?;
+        Ok(())
+    }
+}
