@@ -25,11 +25,23 @@ pub trait Client: Send + Sync {
     async fn create(&self, resource: &str, namespace: &str, object: Value) -> Result<Value, ApiError>;
     /// Replaces an object (`subresource` is empty) or a subresource (`status`, `scale`, `binding`, ..). Compare-and-swap when the object
     /// carries a resourceVersion.
-    async fn update(&self, resource: &str, namespace: &str, name: &str, subresource: &str, object: Value)
-    -> Result<Value, ApiError>;
+    async fn update(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        object: Value,
+    ) -> Result<Value, ApiError>;
     /// Merge-patches (RFC 7386) an object or subresource, retrying conflicts.
-    async fn merge_patch(&self, resource: &str, namespace: &str, name: &str, subresource: &str, patch: Value)
-    -> Result<Value, ApiError>;
+    async fn merge_patch(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        patch: Value,
+    ) -> Result<Value, ApiError>;
     /// Server-side apply, forced, as the client's field manager.
     async fn apply(&self, resource: &str, namespace: &str, name: &str, object: Value) -> Result<Value, ApiError>;
     /// Deletes an object; `options` is a `meta/v1 DeleteOptions` or null.

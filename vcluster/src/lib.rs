@@ -7,4 +7,5 @@
 
 pub mod client;
 pub mod controllers;
+pub mod streaming;
 pub mod streams;
