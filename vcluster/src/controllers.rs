@@ -1,1 +1,270 @@
-//! Controllers: one shared work queue over the store's feed, keyed by (tenant, object).
+//! Controllers: one shared work queue over the store's feed, keyed by (tenant, controller, namespace, name).
+//!
+//! A controller here is a pure decision core (`plan`: objects in, actions out) under a thin shell that reads and writes through
+//! [`Client`]. Nothing exists for an idle tenant: no task, timer, connection or cache. What the process keeps is one feed reader, a
+//! handful of workers, the queue, and one heap of due times (back-off, delayed re-queue, event expiry).
+//!
+//! Guarantees:
+//! * a key is never reconciled by two workers at once, and a change that arrives meanwhile leads to another reconcile;
+//! * a failed reconcile is retried after 5 ms, doubling up to 1000 s, until it succeeds (as client-go does);
+//! * after start, or when the feed lagged, every tenant is looked at as if all of it had changed;
+//! * reads are consistent: a reconcile sees its own earlier writes, so upstream's expectations and caches are not needed.
+//!
+//! Controllers act as `system:serviceaccount:kube-system:<name>`, the scheduler as `system:kube-scheduler`.
+
+mod claim;
+mod context;
+mod deployment;
+mod dispatch;
+mod endpoint_slice;
+mod endpoints;
+pub mod event;
+mod event_expiry;
+mod fan_out;
+mod garbage;
+mod hints;
+mod namespace;
+mod object;
+mod pod;
+mod pod_gc;
+mod queue;
+mod recorder;
+mod replica_set;
+mod root_ca;
+mod scan;
+mod scheduler;
+mod service_account;
+mod service_ports;
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures::FutureExt;
+use vctl_machinery::{catalog::Catalog, status::ApiError};
+use vctl_runtime::{clock::Clock, tasks::Tasks};
+use vctl_store::{Store, StoreError, Tenant, WatchError};
+
+use crate::client::Client;
+use context::{Context, Failure};
+use hints::Hints;
+use queue::{Controller, Key, WorkQueue};
+use recorder::Recorder;
+
+/// How controllers get at virtual clusters.
+#[async_trait::async_trait]
+pub trait Clients: Send + Sync {
+    /// Calls into one virtual cluster as `user`. Cheap: called for every reconcile. Of a tenant that does not exist, every call fails.
+    fn client(&self, tenant: Tenant, user: &str) -> Arc<dyn Client>;
+
+    /// The resources that the virtual cluster serves, custom ones included.
+    async fn catalog(&self, tenant: Tenant) -> Arc<Catalog>;
+
+    /// The certificate (PEM) that pods must trust to reach their API server: what `kube-root-ca.crt` holds.
+    ///
+    /// # Errors
+    /// When the tenant's certificates cannot be read; it is asked again later.
+    async fn root_certificate(&self, tenant: Tenant) -> Result<String, ApiError>;
+}
+
+/// All controllers of all virtual clusters.
+pub struct Controllers {
+    shared: Arc<Shared>,
+    tasks: Tasks,
+}
+
+/// What workers share.
+struct Shared {
+    store: Arc<dyn Store>,
+    clients: Arc<dyn Clients>,
+    clock: Clock,
+    queue: WorkQueue,
+    hints: Hints,
+    recorder: Recorder,
+}
+
+/// Reconciles that run at once, over all tenants.
+const WORKERS: usize = 4;
+
+impl Controllers {
+    /// Puts the controllers together; nothing happens before [`Controllers::run`].
+    pub fn new(store: Arc<dyn Store>, clients: Arc<dyn Clients>, clock: Clock, tasks: Tasks) -> Self {
+        let shared = Shared {
+            queue: WorkQueue::new(clock.clone()),
+            store,
+            clients,
+            clock,
+            hints: Hints::default(),
+            recorder: Recorder::default(),
+        };
+        Self { shared: Arc::new(shared), tasks }
+    }
+
+    /// Starts the feed reader and the workers; they stop with the tasks given to [`Controllers::new`].
+    pub fn run(&self) {
+        let feed = self.shared.store.feed();
+        let shared = self.shared.clone();
+        self.tasks.spawn_until_stopped("controllers-feed", async move { shared.follow(feed).await });
+        for _ in 0..WORKERS {
+            let (shared, tasks) = (self.shared.clone(), self.tasks.clone());
+            self.tasks.spawn("controllers-worker", async move {
+                loop {
+                    let key = tokio::select! {
+                        () = tasks.cancelled() => return,
+                        key = shared.queue.next() => key,
+                    };
+                    shared.process(key).await;
+                }
+            });
+        }
+    }
+
+    /// Looks at the clock again: call it after advancing a fixed clock. The machine's clock needs no call.
+    pub fn wake(&self) {
+        self.shared.queue.wake();
+    }
+
+    /// Whether nothing is being reconciled and nothing waits to be, except for its time to come.
+    pub fn is_idle(&self) -> bool {
+        self.shared.queue.is_idle()
+    }
+}
+
+impl Shared {
+    /// Turns commits into keys, for ever.
+    async fn follow(&self, mut feed: Box<dyn vctl_store::Feed>) {
+        self.scan_all().await;
+        loop {
+            match feed.next().await {
+                Ok(committed) if committed.tenant == Tenant::SYSTEM => {}
+                Ok(committed) if committed.events.is_empty() => self.tenant_changed(committed.tenant).await,
+                Ok(committed) => {
+                    for event in committed.events.iter() {
+                        self.wake_all(committed.tenant, dispatch::route(event));
+                    }
+                }
+                Err(WatchError::Lagged | WatchError::Compacted) => {
+                    tracing::warn!("the controllers fell behind the store; looking at everything anew");
+                    self.scan_all().await;
+                }
+                Err(WatchError::Closed) => return,
+            }
+        }
+    }
+
+    /// A tenant was created or deleted.
+    async fn tenant_changed(&self, tenant: Tenant) {
+        match self.store.revision(tenant).await {
+            Err(StoreError::NoTenant(_)) => self.forget(tenant),
+            Ok(_) => self.queue.add(Key::tenant(tenant, Controller::Scan)),
+            Err(e) => tracing::warn!(error = %e, "cannot tell whether a tenant exists"),
+        }
+    }
+
+    fn forget(&self, tenant: Tenant) {
+        self.queue.forget_tenant(tenant);
+        self.hints.forget_tenant(tenant);
+    }
+
+    /// Every tenant gets a scan of its own, so that they run on the workers and are retried.
+    async fn scan_all(&self) {
+        match self.store.tenants().await {
+            Ok(tenants) => {
+                for info in tenants {
+                    self.queue.add(Key::tenant(info.tenant, Controller::Scan));
+                }
+            }
+            Err(e) => tracing::error!(error = %e, "cannot list tenants: controllers only see what changes from now on"),
+        }
+    }
+
+    /// Queues what an event touches.
+    fn wake_all(&self, tenant: Tenant, wakes: Vec<dispatch::Wake>) {
+        use dispatch::Wake;
+        for wake in wakes {
+            match wake {
+                Wake::Now(controller, namespace, name) => {
+                    self.queue.add(Key { tenant, controller, namespace, name });
+                }
+                Wake::ServicesOf(namespace, labels) => {
+                    if self.hints.services_of(tenant, &namespace, labels) {
+                        self.queue.add(Key { tenant, controller: Controller::FanOut, namespace, name: "".into() });
+                    }
+                }
+                Wake::AdoptersOf(namespace, labels) => {
+                    if self.hints.adopters_of(tenant, &namespace, labels) {
+                        self.queue.add(Key { tenant, controller: Controller::FanOut, namespace, name: "".into() });
+                    }
+                }
+                Wake::PendingPods => {
+                    if self.hints.has_pending_pods(tenant) {
+                        self.queue.add(Key::tenant(tenant, Controller::Scheduler));
+                    }
+                }
+                Wake::TerminatingNamespace(namespace) => {
+                    if self.hints.is_terminating(tenant, &namespace) {
+                        self.queue.add(Key {
+                            tenant,
+                            controller: Controller::Namespace,
+                            namespace: "".into(),
+                            name: namespace,
+                        });
+                    }
+                }
+                Wake::EventExpires => {
+                    let at = event_expiry::expiry(self.clock.now());
+                    self.queue.add_at(Key::tenant(tenant, Controller::EventExpiry), at);
+                }
+            }
+        }
+    }
+
+    /// Reconciles one key and decides when it comes again.
+    async fn process(&self, key: Key) {
+        let context = Context::new(self, &key);
+        let outcome = AssertUnwindSafe(self.reconcile(&context, &key)).catch_unwind().await;
+        match outcome {
+            Ok(Ok(again)) => {
+                self.queue.forget(&key);
+                if let Some(at) = again {
+                    self.queue.add_at(key.clone(), at);
+                }
+            }
+            Ok(Err(failure)) => {
+                if matches!(self.store.revision(key.tenant).await, Err(StoreError::NoTenant(_) | StoreError::Closed)) {
+                    self.forget(key.tenant);
+                } else {
+                    if failure.is_routine() {
+                        tracing::debug!(?key, error = %failure, "reconcile will be repeated");
+                    } else {
+                        tracing::warn!(?key, error = %failure, "reconcile failed and will be repeated");
+                    }
+                    self.queue.add_rate_limited(key.clone());
+                }
+            }
+            Err(_) => {
+                tracing::error!(?key, "a controller panicked; this is a bug, please report it");
+                self.queue.add_rate_limited(key.clone());
+            }
+        }
+        self.queue.done(&key);
+    }
+
+    async fn reconcile(&self, cx: &Context<'_>, key: &Key) -> Result<Option<jiff::Timestamp>, Failure> {
+        let (namespace, name) = (&*key.namespace, &*key.name);
+        match key.controller {
+            Controller::Scan => scan::reconcile(cx).await,
+            Controller::FanOut => fan_out::reconcile(cx, namespace).await,
+            Controller::Namespace => namespace::reconcile(cx, name).await,
+            Controller::ServiceAccount => service_account::reconcile(cx, namespace).await,
+            Controller::RootCa => root_ca::reconcile(cx, namespace).await,
+            Controller::GarbageScan => garbage::scan(cx).await,
+            Controller::GarbageObject => garbage::object(cx, namespace, name).await,
+            Controller::ReplicaSet => replica_set::reconcile(cx, namespace, name).await,
+            Controller::Deployment => deployment::reconcile(cx, namespace, name).await,
+            Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
+            Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,
+            Controller::Scheduler => scheduler::reconcile(cx).await,
+            Controller::PodGc => pod_gc::reconcile(cx).await,
+            Controller::EventExpiry => event_expiry::reconcile(cx).await,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the feed reader and the workers tell each other, so that rare work is only done where there is some. Entries exist only
+//! while something is going on in a tenant, and are rebuilt by a scan.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use vctl_store::Tenant;
+
+/// Labels of an object.
+pub(super) type Labels = BTreeMap<String, String>;
+
+/// Label sets that changed in one namespace and have not been looked at.
+#[derive(Default)]
+pub(super) struct Changed {
+    /// Of pods whose endpoints may have changed.
+    pub(super) services_of: HashSet<Labels>,
+    /// Of objects without a controller.
+    pub(super) adopters_of: HashSet<Labels>,
+}
+
+#[derive(Default)]
+struct State {
+    changed: HashMap<(Tenant, Arc<str>), Changed>,
+    terminating: HashSet<(Tenant, Arc<str>)>,
+    pending_pods: HashSet<Tenant>,
+    missing_nodes: HashMap<Tenant, BTreeMap<String, Timestamp>>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Hints {
+    state: Mutex<State>,
+}
+
+impl Hints {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a pod's labels for the services that select it; true when it was not noted yet.
+    pub(super) fn services_of(&self, tenant: Tenant, namespace: &Arc<str>, labels: Labels) -> bool {
+        self.lock().changed.entry((tenant, namespace.clone())).or_default().services_of.insert(labels)
+    }
+
+    /// Notes an orphan's labels for the controllers that may adopt it; true when they were not noted yet.
+    pub(super) fn adopters_of(&self, tenant: Tenant, namespace: &Arc<str>, labels: Labels) -> bool {
+        self.lock().changed.entry((tenant, namespace.clone())).or_default().adopters_of.insert(labels)
+    }
+
+    /// Takes what was noted of a namespace.
+    pub(super) fn take(&self, tenant: Tenant, namespace: &str) -> Changed {
+        self.lock().changed.remove(&(tenant, namespace.into())).unwrap_or_default()
+    }
+
+    /// Puts back what could not be handled.
+    pub(super) fn put_back(&self, tenant: Tenant, namespace: &str, changed: Changed) {
+        let mut state = self.lock();
+        let entry = state.changed.entry((tenant, namespace.into())).or_default();
+        entry.services_of.extend(changed.services_of);
+        entry.adopters_of.extend(changed.adopters_of);
+    }
+
+    /// A namespace is being emptied, or no longer.
+    pub(super) fn set_terminating(&self, tenant: Tenant, namespace: &str, terminating: bool) {
+        let key = (tenant, Arc::from(namespace));
+        let mut state = self.lock();
+        if terminating {
+            state.terminating.insert(key);
+        } else {
+            state.terminating.remove(&key);
+        }
+    }
+
+    pub(super) fn is_terminating(&self, tenant: Tenant, namespace: &Arc<str>) -> bool {
+        self.lock().terminating.contains(&(tenant, namespace.clone()))
+    }
+
+    /// The tenant has pods that fit nowhere, or no longer.
+    pub(super) fn set_pending_pods(&self, tenant: Tenant, pending: bool) {
+        let mut state = self.lock();
+        if pending {
+            state.pending_pods.insert(tenant);
+        } else {
+            state.pending_pods.remove(&tenant);
+        }
+    }
+
+    pub(super) fn has_pending_pods(&self, tenant: Tenant) -> bool {
+        self.lock().pending_pods.contains(&tenant)
+    }
+
+    /// Notes which nodes are missing. Returns those that have been for longer than `quarantine`, and when the next one will have been.
+    pub(super) fn missing_since(
+        &self,
+        tenant: Tenant,
+        missing: &BTreeSet<String>,
+        now: Timestamp,
+        quarantine: SignedDuration,
+    ) -> (BTreeSet<String>, Option<Timestamp>) {
+        let mut state = self.lock();
+        if missing.is_empty() {
+            state.missing_nodes.remove(&tenant);
+            return (BTreeSet::new(), None);
+        }
+        let since = state.missing_nodes.entry(tenant).or_default();
+        since.retain(|node, _| missing.contains(node));
+        for node in missing {
+            since.entry(node.clone()).or_insert(now);
+        }
+        let over = |at: &Timestamp| at.checked_add(quarantine).unwrap_or(*at);
+        let gone = since.iter().filter(|(_, at)| over(at) <= now).map(|(node, _)| node.clone()).collect();
+        (gone, since.values().map(over).filter(|at| *at > now).min())
+    }
+
+    pub(super) fn forget_tenant(&self, tenant: Tenant) {
+        let mut state = self.lock();
+        state.missing_nodes.remove(&tenant);
+        state.changed.retain(|(t, _), _| *t != tenant);
+        state.terminating.retain(|(t, _)| *t != tenant);
+        state.pending_pods.remove(&tenant);
+    }
+}
