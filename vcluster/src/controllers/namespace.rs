@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use vctl_machinery::catalog::Catalog;
+use vctl_machinery::{catalog::Catalog, status::ApiError};
 
 use super::{
     context::{Context, Failure},
@@ -88,15 +88,13 @@ async fn empty(cx: &Context<'_>, namespace: &str, resources: &[String], remainin
             .filter_map(|e| serde_json::from_slice::<Value>(&e.value).ok())
             .filter(|o| !is_deleting(o))
             .collect();
-        let results: Vec<_> = stream::iter(&objects)
-            .map(|o| {
-                let mut options = uid_precondition(uid(o));
-                options["propagationPolicy"] = "Background".into();
-                cx.delete(resource, namespace, object::name(o), options)
-            })
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
+        let mut deletions: Vec<BoxFuture<'_, Result<(), ApiError>>> = Vec::new();
+        for o in &objects {
+            let mut options = uid_precondition(uid(o));
+            options["propagationPolicy"] = "Background".into();
+            deletions.push(cx.delete(resource, namespace, object::name(o), options).boxed());
+        }
+        let results: Vec<_> = stream::iter(deletions).buffer_unordered(AT_ONCE).collect().await;
         for error in results.into_iter().filter_map(Result::err) {
             remaining.errors.push(error.message);
         }

@@ -5,7 +5,10 @@
 mod ranking;
 mod status;
 
-use futures::future::join_all;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_machinery::{selector::LabelSelector, status::ApiError};
@@ -139,8 +142,11 @@ async fn create(cx: &Context<'_>, set: &Value, count: usize, active: &mut Vec<Va
 /// Deletes pods and takes them out of `active`. Returns the first error.
 async fn delete(cx: &Context<'_>, set: &Value, pods: &[Value], active: &mut Vec<Value>) -> Option<ApiError> {
     let namespace = super::object::namespace(set);
-    let results =
-        join_all(pods.iter().map(|p| cx.delete("pods", namespace, name(p), uid_precondition(uid(p))))).await;
+    let mut deletions: Vec<BoxFuture<'_, Result<(), ApiError>>> = Vec::new();
+    for pod in pods {
+        deletions.push(cx.delete("pods", namespace, name(pod), uid_precondition(uid(pod))).boxed());
+    }
+    let results = join_all(deletions).await;
     let mut failure = None;
     for (pod, result) in pods.iter().zip(results) {
         match result {
