@@ -1,0 +1,286 @@
+//! The virtual control planes as the portal needs them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use vctl_api::{names::EnvironmentName, rest::PodCounts};
+use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError};
+use vctl_portal::ports::{self, Applied, PortError, Readiness, UnreadyPod, Workload};
+use vctl_syncer::hub::Hub;
+use vctl_vcluster::{client::Client, control_planes::ControlPlanes, user::User};
+
+/// The field manager and identity of what templates bring.
+const TEMPLATE_MANAGER: &str = "vctl-template";
+
+/// Joins the virtual control planes and the workers' hub for the portal.
+pub(crate) struct Planes {
+    pub(crate) planes: ControlPlanes,
+    pub(crate) hub: Hub,
+    /// `https://HOST:PORT`.
+    pub(crate) url: String,
+}
+
+impl Planes {
+    fn client(&self, name: &EnvironmentName) -> Arc<dyn Client> {
+        self.planes.client(name, User::internal(TEMPLATE_MANAGER))
+    }
+
+    async fn list(&self, name: &EnvironmentName, resource: &str) -> Result<Vec<Value>, PortError> {
+        let listed = self.client(name).list(resource, "", &LabelSelector::default()).await.map_err(port)?;
+        Ok(listed.items)
+    }
+}
+
+/// What may pass by itself is tried again; what the API server refuses is not.
+fn port(error: ApiError) -> PortError {
+    match error.code {
+        409 | 429 | 500..=599 => PortError::Temporary(error.message),
+        _ => PortError::Permanent(error.message),
+    }
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(object: &Value, pointer: &str) -> Option<i64> {
+    object.pointer(pointer).and_then(Value::as_i64)
+}
+
+#[async_trait::async_trait]
+impl ports::ControlPlanes for Planes {
+    async fn create(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        match self.planes.create(name).await {
+            Err(e) if e.reason != "AlreadyExists" => Err(port(e)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError> {
+        match self.client(name).get("namespaces", "", "default").await {
+            Ok(_) => Ok(true),
+            Err(e) if e.code == 404 => Ok(false),
+            Err(e) => Err(port(e)),
+        }
+    }
+
+    async fn apply(&self, name: &EnvironmentName, document: &Value) -> Result<Applied, PortError> {
+        let api_version = text(document, "/apiVersion");
+        let kind = text(document, "/kind");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let Some(descriptor) = Catalog::builtin().kind(group, version, kind) else {
+            return Err(PortError::Permanent(format!(
+                "the template has a {kind} of {api_version}, which this server does not know: correct apiVersion and kind"
+            )));
+        };
+        let object_name = text(document, "/metadata/name");
+        if object_name.is_empty() {
+            return Err(PortError::Permanent(format!("the template has a {kind} without metadata.name")));
+        }
+        let namespace = match (descriptor.namespaced, text(document, "/metadata/namespace")) {
+            (false, _) => "",
+            (true, "") => "default",
+            (true, given) => given,
+        };
+        let resource = descriptor.group_resource();
+        let client = self.client(name);
+        let before = match client.get(&resource, namespace, object_name).await {
+            Ok(object) => Some(object),
+            Err(e) if e.code == 404 => None,
+            Err(e) => return Err(port(e)),
+        };
+        let mut document = document.clone();
+        if descriptor.namespaced {
+            document["metadata"]["namespace"] = namespace.into();
+        }
+        let after = client.apply(&resource, namespace, object_name, document).await.map_err(port)?;
+        let revision = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
+        Ok(match before {
+            None => Applied::Created,
+            Some(before) if revision(&before) == revision(&after) => Applied::Unchanged,
+            Some(_) => Applied::Configured,
+        })
+    }
+
+    async fn readiness(&self, name: &EnvironmentName) -> Result<Readiness, PortError> {
+        let mut workloads = Vec::new();
+        for (resource, kind) in WORKLOADS {
+            for object in self.list(name, resource).await? {
+                workloads.extend(workload(kind, &object));
+            }
+        }
+        let pods = self.list(name, "pods").await?;
+        Ok(Readiness { workloads, unready_pods: pods.iter().filter_map(unready).collect() })
+    }
+
+    async fn pods(&self, name: &EnvironmentName) -> Result<PodCounts, PortError> {
+        let pods = match self.client(name).list("pods", "", &LabelSelector::default()).await {
+            Ok(listed) => listed.items,
+            Err(e) if e.code == 404 => Vec::new(),
+            Err(e) => return Err(port(e)),
+        };
+        let active = pods.iter().filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"));
+        let (mut ready, mut total) = (0, 0);
+        for pod in active {
+            total += 1;
+            ready += u32::from(is_ready(pod));
+        }
+        Ok(PodCounts { ready, total })
+    }
+
+    async fn drain(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError> {
+        Ok(self.hub.drain(name.as_str()))
+    }
+
+    async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.planes.delete(name).await.map_err(port)
+    }
+
+    async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
+        self.planes.kubeconfig(name, &self.server(name)).await.map_err(port)
+    }
+
+    fn server(&self, name: &EnvironmentName) -> String {
+        format!("{}/clusters/{name}", self.url)
+    }
+
+    fn kubernetes_version(&self) -> String {
+        vctl_vcluster::KUBERNETES_VERSION.to_owned()
+    }
+}
+
+/// Kinds that an environment waits for, as group-resource and as people call them.
+const WORKLOADS: &[(&str, &str)] = &[
+    ("deployments.apps", "deployment"),
+    ("statefulsets.apps", "statefulset"),
+    ("daemonsets.apps", "daemonset"),
+    ("replicasets.apps", "replicaset"),
+    ("jobs.batch", "job"),
+];
+
+/// How far a workload is; none for one that another workload owns.
+fn workload(kind: &str, object: &Value) -> Option<Workload> {
+    let owned = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|o| !o.is_empty());
+    if owned {
+        return None;
+    }
+    let observed = number(object, "/status/observedGeneration") >= number(object, "/metadata/generation");
+    let (ready, desired, updated) = match kind {
+        "job" => {
+            let wanted = number(object, "/spec/completions").unwrap_or(1);
+            let done = number(object, "/status/succeeded").unwrap_or_default();
+            (done, wanted, done >= wanted)
+        }
+        "daemonset" => {
+            let wanted = number(object, "/status/desiredNumberScheduled").unwrap_or_default();
+            let updated = number(object, "/status/updatedNumberScheduled").unwrap_or_default();
+            (number(object, "/status/numberReady").unwrap_or_default(), wanted, observed && updated >= wanted)
+        }
+        _ => {
+            let wanted = number(object, "/spec/replicas").unwrap_or(1);
+            let ready = number(object, "/status/readyReplicas").unwrap_or_default();
+            let updated = match kind {
+                "replicaset" => wanted,
+                _ => number(object, "/status/updatedReplicas").unwrap_or_default(),
+            };
+            let old = number(object, "/status/replicas").unwrap_or_default() > wanted;
+            (ready, wanted, observed && updated >= wanted && !old)
+        }
+    };
+    Some(Workload {
+        kind: kind.to_owned(),
+        namespace: text(object, "/metadata/namespace").to_owned(),
+        name: text(object, "/metadata/name").to_owned(),
+        ready: u32::try_from(ready).unwrap_or_default(),
+        desired: u32::try_from(desired).unwrap_or_default(),
+        done: updated && ready >= desired,
+    })
+}
+
+fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready").is_some_and(|c| text(c, "/status") == "True")
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object.pointer("/status/conditions")?.as_array()?.iter().find(|c| text(c, "/type") == kind)
+}
+
+/// Why a pod is not ready: the first container that waits or has failed, else the condition that does not hold.
+fn unready(pod: &Value) -> Option<UnreadyPod> {
+    if is_ready(pod) || text(pod, "/status/phase") == "Succeeded" {
+        return None;
+    }
+    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"]
+        .into_iter()
+        .filter_map(|pointer| pod.pointer(pointer)?.as_array())
+        .flatten();
+    let mut reason = None;
+    for status in statuses {
+        for state in ["waiting", "terminated"] {
+            let Some(state) = status.pointer(&format!("/state/{state}")) else { continue };
+            let (why, message) = (text(state, "/reason"), text(state, "/message"));
+            if !matches!(why, "" | "Completed" | "PodInitializing") && reason.is_none() {
+                let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+                reason = Some(format!("container {}: {why}{message}", text(status, "/name")));
+            }
+        }
+    }
+    let reason = reason.unwrap_or_else(|| {
+        let failing = ["PodScheduled", "Initialized", "Ready"]
+            .into_iter()
+            .find_map(|kind| condition(pod, kind).filter(|c| text(c, "/status") == "False"));
+        failing.map_or_else(
+            || format!("{} so far", text(pod, "/status/phase")),
+            |c| [text(c, "/reason"), text(c, "/message")].join(": "),
+        )
+    });
+    Some(UnreadyPod {
+        namespace: text(pod, "/metadata/namespace").to_owned(),
+        name: text(pod, "/metadata/name").to_owned(),
+        reason,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deployment_is_done_when_its_newest_pods_are_ready() {
+        let deployment = |ready: i64, updated: i64, replicas: i64, observed: i64| {
+            json!({
+                "metadata": { "name": "web", "namespace": "default", "generation": 2 },
+                "spec": { "replicas": 2 },
+                "status": { "observedGeneration": observed, "replicas": replicas, "updatedReplicas": updated, "readyReplicas": ready },
+            })
+        };
+        let done = |object: &Value| workload("deployment", object).is_some_and(|w| w.done);
+        assert!(done(&deployment(2, 2, 2, 2)));
+        assert!(!done(&deployment(1, 2, 2, 2)));
+        assert!(!done(&deployment(2, 1, 2, 2)));
+        assert!(!done(&deployment(2, 2, 3, 2)), "an old pod is still there");
+        assert!(!done(&deployment(2, 2, 2, 1)), "the controller has not seen it");
+        assert!(workload("replicaset", &json!({ "metadata": { "ownerReferences": [{}] } })).is_none());
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_says_why() {
+        let pod = json!({
+            "metadata": { "name": "p", "namespace": "default" },
+            "status": {
+                "phase": "Pending",
+                "containerStatuses": [{ "name": "c", "state": { "waiting": { "reason": "ImagePullBackOff", "message": "no such image" } } }],
+            },
+        });
+        assert_eq!(unready(&pod).map(|u| u.reason).as_deref(), Some("container c: ImagePullBackOff: no such image"));
+        let unscheduled = json!({
+            "metadata": { "name": "p", "namespace": "default" },
+            "status": { "phase": "Pending", "conditions": [
+                { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes are available" },
+            ] },
+        });
+        assert_eq!(unready(&unscheduled).map(|u| u.reason).as_deref(), Some("Unschedulable: 0/0 nodes are available"));
+    }
+}
