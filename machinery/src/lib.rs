@@ -5,6 +5,7 @@
 pub mod apply;
 pub mod catalog;
 pub mod defaults;
+pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

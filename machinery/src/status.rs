@@ -100,10 +100,8 @@ impl ApiError {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let causes: Vec<Value> = errors
-            .iter()
-            .map(|e| json!({ "reason": e.reason, "message": e.body(), "field": e.field }))
-            .collect();
+        let causes: Vec<Value> =
+            errors.iter().map(|e| json!({ "reason": e.reason, "message": e.body(), "field": e.field })).collect();
         let mut details = Self::object(group, kind, name);
         details["causes"] = causes.into();
         Self::of(422, "Invalid", format!("{gk} \"{name}\" is invalid: {text}"), details)
