@@ -13,6 +13,9 @@
 //!
 //! Layer L1. Only this crate speaks SQL.
 
+#[cfg(test)]
+mod battery;
+mod engine;
 mod entry;
 mod error;
 mod event;
@@ -21,11 +24,13 @@ mod feed;
 mod key;
 mod list;
 mod memory;
+mod sqlite;
 mod store;
 mod tenant;
 mod watch;
 mod write;
 
+pub use engine::options::StoreOptions;
 pub use entry::Entry;
 pub use error::StoreError;
 pub use event::{Committed, Event};
@@ -33,6 +38,7 @@ pub use feed::Feed;
 pub use key::{Key, Scope};
 pub use list::{List, ListOptions};
 pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
 pub use store::Store;
 pub use tenant::{Tenant, TenantInfo};
 pub use watch::{Watch, WatchError, WatchSource};

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
-    Committed, Entry, Event, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, Tenant, TenantInfo, Watch,
-    WatchError, WatchSource, Write,
+    Committed, Entry, Event, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, Tenant, TenantInfo,
+    Watch, WatchError, WatchSource, Write,
     fanout::{DEFAULT_WATCH_BUFFER, Subscription, Watchers},
     feed::{DEFAULT_FEED_CAPACITY, Feeds},
 };
@@ -202,7 +202,9 @@ impl Store for MemoryStore {
         let mut state = self.lock();
         let tenants = state.open()?;
         if tenant == Tenant::SYSTEM {
-            return Err(StoreError::backend("the platform's own tenant cannot be deleted; delete the data directory instead"));
+            return Err(StoreError::backend(
+                "the platform's own tenant cannot be deleted; delete the data directory instead",
+            ));
         }
         if let Some(mut deleted) = tenants.remove(&tenant) {
             deleted.watchers.close();

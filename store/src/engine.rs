@@ -1,0 +1,385 @@
+//! The durable store without a database: decides, caches, delivers. What a database must do for it is in `durable`.
+//!
+//! * A transaction is decided in memory under the lock of its tenant, against the committed documents and those of queued writes,
+//!   and queued under the same lock: the order of the queue is the order of revisions.
+//! * One writer takes everything that is queued, makes it durable in one go, and only then makes it visible: to readers, to
+//!   watches, to the feeds, and to who asked.
+//! * When the database fails, everything queued of the tenants concerned fails with it. Nobody has seen those revisions, so they are
+//!   given out again.
+//! * Documents are read from the database resource by resource at their first use, and forgotten when unused. While a resource is
+//!   not in memory no write of it can be queued; so what is read from the database then is what is committed.
+
+pub(crate) mod cell;
+pub(crate) mod durable;
+mod maintenance;
+pub(crate) mod options;
+mod queue;
+mod registry;
+mod resource;
+mod ring;
+mod source;
+mod writer;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use vctl_runtime::tasks::Tasks;
+
+use crate::{
+    Entry, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write,
+    engine::{
+        cell::{Cell, Decision, Life},
+        durable::{Change, Journal, KnownTenant, Reader},
+        options::StoreOptions,
+        queue::{Acknowledgement, Queue},
+        registry::{Claim, Registry},
+        resource::{Resource, Row},
+        source::Source,
+    },
+    feed::Feeds,
+};
+
+/// What the calls, the writer and the maintenance share.
+pub(crate) struct Shared {
+    registry: Registry,
+    queue: Queue,
+    feeds: Feeds,
+    reader: Arc<dyn Reader>,
+    options: StoreOptions,
+    /// Counts uses: who was used last has the highest number.
+    ticks: AtomicU64,
+    /// The count at the last pass of maintenance.
+    last_pass: AtomicU64,
+    /// Bytes of loaded documents, about; made exact when it matters.
+    cached: AtomicUsize,
+    /// How closing went, once it has.
+    closed: tokio::sync::watch::Sender<Option<Result<(), StoreError>>>,
+}
+
+impl Shared {
+    fn tick(&self) -> u64 {
+        self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A store over a database.
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    tasks: Tasks,
+}
+
+/// What a database hands over when it has been opened.
+pub(crate) struct Opened {
+    pub(crate) reader: Arc<dyn Reader>,
+    pub(crate) journal: Box<dyn Journal>,
+    /// All tenants, [`Tenant::SYSTEM`] among them.
+    pub(crate) tenants: Vec<KnownTenant>,
+    /// The first number of a tenant that was never used.
+    pub(crate) next_tenant: u32,
+    /// The first number that the database cannot hold.
+    pub(crate) tenant_limit: u32,
+}
+
+impl Engine {
+    /// Starts the writer and the maintenance. They end with [`Engine::close`], or when the tasks are stopped.
+    pub(crate) fn start(opened: Opened, tasks: &Tasks, options: StoreOptions) -> Self {
+        let cells = opened.tenants.into_iter().map(Cell::known).collect();
+        let shared = Arc::new(Shared {
+            registry: Registry::new(cells, opened.next_tenant, opened.tenant_limit),
+            queue: Queue::default(),
+            feeds: Feeds::new(options.feed_capacity),
+            reader: opened.reader,
+            options,
+            ticks: AtomicU64::new(1),
+            last_pass: AtomicU64::new(0),
+            cached: AtomicUsize::new(0),
+            closed: tokio::sync::watch::Sender::new(None),
+        });
+        let tasks = tasks.child();
+        tasks.spawn("store-writer", writer::run(shared.clone(), opened.journal));
+        tasks.spawn_until_stopped("store-maintenance", maintenance::run(shared.clone()));
+        let (stopping, watched) = (tasks.clone(), shared.clone());
+        tasks.spawn("store-shutdown", async move {
+            stopping.cancelled().await;
+            watched.queue.end(StoreError::Closed);
+        });
+        Self { shared, tasks }
+    }
+
+    /// The tenant, if the store is open.
+    fn cell(&self, tenant: Tenant) -> Result<Arc<Cell>, StoreError> {
+        self.check_open()?;
+        self.shared.registry.get(tenant)
+    }
+
+    /// Reading goes on after the disk failed; after closing nothing does.
+    fn check_open(&self) -> Result<(), StoreError> {
+        match self.shared.queue.check() {
+            Err(StoreError::Closed) => Err(StoreError::Closed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a resource into memory, unless somebody else has meanwhile.
+    async fn load(&self, cell: &Cell, resource: &Arc<str>) -> Result<(), StoreError> {
+        let _once = cell.loading.lock().await;
+        if cell.lock().resource(resource, self.shared.tick()).is_some() {
+            return Ok(());
+        }
+        let mut loaded = Resource::load(self.shared.reader.current(cell.tenant, resource).await?);
+        loaded.used = self.shared.tick();
+        let bytes = loaded.bytes();
+        {
+            let mut state = cell.lock();
+            if state.life == Life::Gone {
+                return Err(StoreError::NoTenant(cell.tenant));
+            }
+            state.resources.insert(resource.clone(), loaded);
+        }
+        let others = self.shared.cached.fetch_add(bytes, Ordering::Relaxed);
+        if others + bytes > self.shared.options.cache_bytes {
+            maintenance::trim(&self.shared);
+        }
+        Ok(())
+    }
+
+    async fn wait(acknowledgement: Acknowledgement) -> Result<(), StoreError> {
+        acknowledgement.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Waits until what is queued now is durable or has failed.
+    async fn settle(&self) -> Result<(), StoreError> {
+        Self::wait(self.shared.queue.push(None, Change::Barrier)?).await
+    }
+
+    pub(crate) async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError> {
+        let name: Arc<str> = name.into();
+        let tenant = loop {
+            self.shared.queue.check()?;
+            match self.shared.registry.claim(&name)? {
+                Claim::Reserved(tenant) => break tenant,
+                Claim::Taken => return Err(StoreError::Conflict { index: 0, current: None }),
+                Claim::Wait => self.settle().await?,
+            }
+        };
+        let cell = Arc::new(Cell::new(tenant, name.clone()));
+        let queued = {
+            let mut state = cell.lock();
+            let decided = state.decide(&documents, self.shared.tick());
+            decided.and_then(|decision| match decision {
+                Decision::Write(records) => {
+                    let change = Change::Create { tenant, name: name.clone(), records };
+                    self.shared.queue.push(Some(cell.clone()), change)
+                }
+                Decision::Load(_) | Decision::Wait => {
+                    Err(StoreError::backend("a new tenant was not empty; this is a bug, please report it"))
+                }
+            })
+        };
+        match queued {
+            Ok(acknowledgement) => Self::wait(acknowledgement).await.map(|()| tenant),
+            Err(error) => {
+                self.shared.registry.release(&name);
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) async fn delete_tenant(&self, tenant: Tenant) -> Result<(), StoreError> {
+        self.check_open()?;
+        if tenant == Tenant::SYSTEM {
+            return Err(StoreError::backend(
+                "the platform's own tenant cannot be deleted; delete the data directory instead",
+            ));
+        }
+        loop {
+            let Ok(cell) = self.shared.registry.get(tenant) else { return Ok(()) };
+            let queued = {
+                let mut state = cell.lock();
+                match state.life {
+                    Life::Gone => return Ok(()),
+                    Life::Deleting => None,
+                    Life::Live => {
+                        let queued = self.shared.queue.push(Some(cell.clone()), Change::Delete { tenant })?;
+                        state.life = Life::Deleting;
+                        Some(queued)
+                    }
+                }
+            };
+            match queued {
+                Some(acknowledgement) => return Self::wait(acknowledgement).await,
+                None => self.settle().await?,
+            }
+        }
+    }
+
+    pub(crate) fn tenants(&self) -> Result<Vec<TenantInfo>, StoreError> {
+        self.check_open()?;
+        let cells = self.shared.registry.all();
+        Ok(cells.iter().filter(|c| c.tenant != Tenant::SYSTEM).map(info).collect())
+    }
+
+    pub(crate) fn tenant(&self, name: &str) -> Result<Option<TenantInfo>, StoreError> {
+        self.check_open()?;
+        Ok(self.shared.registry.find(name).as_ref().map(info))
+    }
+
+    pub(crate) fn revision(&self, tenant: Tenant) -> Result<Revision, StoreError> {
+        Ok(self.cell(tenant)?.lock().head)
+    }
+
+    pub(crate) async fn get(&self, tenant: Tenant, key: &Key) -> Result<(Option<Entry>, Revision), StoreError> {
+        loop {
+            let cell = self.cell(tenant)?;
+            {
+                let mut state = cell.lock();
+                let head = state.head;
+                if let Some(resource) = state.resource(&key.resource, self.shared.tick()) {
+                    return Ok((resource.get(key).map(|row| row.entry(key)), head));
+                }
+            }
+            self.load(&cell, &key.resource).await?;
+        }
+    }
+
+    pub(crate) async fn list(&self, tenant: Tenant, options: ListOptions) -> Result<List, StoreError> {
+        let scope = &options.scope;
+        let (cell, at, mut snapshot, head) = loop {
+            let cell = self.cell(tenant)?;
+            {
+                let mut state = cell.lock();
+                let head = state.head;
+                let at = options.at.unwrap_or(head);
+                state.check_readable(at)?;
+                if let Some(resource) = state.resource(&scope.resource, self.shared.tick()) {
+                    if at == head {
+                        return Ok(resource.page(&options, at));
+                    }
+                    let mut snapshot = resource.snapshot(scope);
+                    if state.ring.reaches(at) {
+                        for record in state.ring.after(at).rev().filter(|r| scope.contains(&r.event.key)) {
+                            let created = record.created;
+                            let previous = record.event.previous.clone();
+                            let row = previous.map(|(revision, value)| Row { revision, created, value });
+                            snapshot.restore(&record.event.key, row);
+                        }
+                        return Ok(snapshot.page(&options, at));
+                    }
+                    drop(state);
+                    break (cell, at, snapshot, head);
+                }
+            }
+            self.load(&cell, &scope.resource).await?;
+        };
+        let before = self.shared.reader.before(tenant, scope, at, head).await;
+        {
+            // Rows are removed only after the floor was raised or the tenant was gone: otherwise what was read is whole.
+            let state = cell.lock();
+            if state.life == Life::Gone {
+                return Err(StoreError::NoTenant(tenant));
+            }
+            state.check_readable(at)?;
+        }
+        for (key, entry) in before? {
+            let row = entry.map(|e| Row { revision: e.revision, created: e.created, value: e.value });
+            snapshot.restore(&key, row);
+        }
+        Ok(snapshot.page(&options, at))
+    }
+
+    pub(crate) async fn transact(&self, tenant: Tenant, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
+        let (acknowledgement, revisions) = loop {
+            let cell = self.cell(tenant)?;
+            let decision = {
+                let mut state = cell.lock();
+                match state.life {
+                    Life::Gone => return Err(StoreError::NoTenant(tenant)),
+                    Life::Deleting => Decision::Wait,
+                    Life::Live if writes.is_empty() => return Ok(Vec::new()),
+                    Life::Live => {
+                        self.shared.queue.check()?;
+                        match state.decide(&writes, self.shared.tick())? {
+                            Decision::Write(records) => {
+                                let revisions: Vec<_> = records.iter().map(|r| r.event.revision).collect();
+                                let change = Change::Write { tenant, records };
+                                match self.shared.queue.push(Some(cell.clone()), change) {
+                                    Ok(acknowledgement) => break (acknowledgement, revisions),
+                                    // It ended since the check: nothing will be written any more.
+                                    Err(error) => return Err(error),
+                                }
+                            }
+                            other => other,
+                        }
+                    }
+                }
+            };
+            match decision {
+                Decision::Load(resource) => self.load(&cell, &resource).await?,
+                _ => self.settle().await?,
+            }
+        };
+        Self::wait(acknowledgement).await.map(|()| revisions)
+    }
+
+    pub(crate) fn watch(&self, tenant: Tenant, scope: Scope, after: Revision) -> Result<Watch, StoreError> {
+        let cell = self.cell(tenant)?;
+        let mut state = cell.lock();
+        if state.life == Life::Gone {
+            return Err(StoreError::NoTenant(tenant));
+        }
+        state.check_readable(after)?;
+        let live = state.watchers.subscribe(scope.clone(), self.shared.options.watch_buffer);
+        let until = state.head;
+        let (replay, position) = if state.ring.reaches(after) {
+            let events = state.ring.after(after).map(|r| &r.event);
+            (events.filter(|e| scope.contains(&e.key)).cloned().collect(), until)
+        } else {
+            (Vec::new(), after)
+        };
+        drop(state);
+        let reader = self.shared.reader.clone();
+        Ok(Watch::new(Box::new(Source { scope, replay, position, until, live, cell, reader })))
+    }
+
+    pub(crate) fn feed(&self) -> Box<dyn Feed> {
+        self.shared.feeds.subscribe()
+    }
+
+    pub(crate) async fn compact(&self, tenant: Tenant, revision: Revision) -> Result<(), StoreError> {
+        let cell = self.cell(tenant)?;
+        let acknowledgement = {
+            let mut state = cell.lock();
+            if revision > state.head {
+                return Err(StoreError::Future { requested: revision, newest: state.head });
+            }
+            if revision <= state.floor {
+                return Ok(());
+            }
+            maintenance::compact(&self.shared, &cell, &mut state, revision)?
+        };
+        Self::wait(acknowledgement).await
+    }
+
+    /// One pass of what otherwise happens once in a while.
+    pub(crate) async fn maintain(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        maintenance::pass(&self.shared).await
+    }
+
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+        self.shared.queue.end(StoreError::Closed);
+        self.tasks.stop();
+        let mut closed = self.shared.closed.subscribe();
+        match closed.wait_for(Option::is_some).await {
+            Ok(result) => result.clone().unwrap_or(Ok(())),
+            // The writer is gone without having said so: the runtime is ending.
+            Err(_) => Err(StoreError::Closed),
+        }
+    }
+}
+
+fn info(cell: &Arc<Cell>) -> TenantInfo {
+    TenantInfo { tenant: cell.tenant, name: cell.name.to_string(), revision: cell.lock().head }
+}

@@ -1,0 +1,100 @@
+//! What the engine needs of a database. Decisions, caches and watches are the engine's; a database only keeps.
+
+use std::sync::Arc;
+
+use crate::{Entry, Event, Key, Revision, Scope, StoreError, Tenant};
+
+/// One row of the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) event: Arc<Event>,
+    /// Revision of the creation of the document that was written or deleted.
+    pub(crate) created: Revision,
+}
+
+/// A tenant as it is found at start.
+#[derive(Debug)]
+pub(crate) struct KnownTenant {
+    pub(crate) tenant: Tenant,
+    pub(crate) name: String,
+    pub(crate) head: Revision,
+    pub(crate) compacted: Revision,
+}
+
+/// Something to be made durable.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Rows of the log, in order.
+    Write { tenant: Tenant, records: Vec<Record> },
+    /// A tenant appears, with its first documents.
+    Create { tenant: Tenant, name: Arc<str>, records: Vec<Record> },
+    /// A tenant is gone. Its rows may be removed later, but it must never be seen again.
+    Delete { tenant: Tenant },
+    /// History up to and including a revision is gone. Its rows may be removed later.
+    Compact { tenant: Tenant, revision: Revision },
+    /// Nothing: waits for what was queued before.
+    Barrier,
+}
+
+impl Change {
+    /// How many rows of the log it writes.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Write { records, .. } | Self::Create { records, .. } => records.len(),
+            Self::Delete { .. } | Self::Compact { .. } | Self::Barrier => 0,
+        }
+    }
+}
+
+/// The reading side; called concurrently.
+#[async_trait::async_trait]
+pub(crate) trait Reader: Send + Sync {
+    /// All current documents of a resource.
+    async fn current(&self, tenant: Tenant, resource: &Arc<str>) -> Result<Vec<Entry>, StoreError>;
+
+    /// The first `limit` changes of a scope in `(after, until]`, in order.
+    async fn changes(
+        &self,
+        tenant: Tenant,
+        scope: &Scope,
+        after: Revision,
+        until: Revision,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event>>, StoreError>;
+
+    /// For every document of a scope that changed in `(at, until]`: what it was right after `at`, or none.
+    async fn before(
+        &self,
+        tenant: Tenant,
+        scope: &Scope,
+        at: Revision,
+        until: Revision,
+    ) -> Result<Vec<(Key, Option<Entry>)>, StoreError>;
+
+    /// Closes what it has open.
+    async fn close(&self);
+}
+
+/// The writing side; one caller.
+#[async_trait::async_trait]
+pub(crate) trait Journal: Send {
+    /// Makes all changes durable, in order, in one transaction, before it returns.
+    ///
+    /// # Errors
+    /// Nothing of it will ever be seen, unless the process ends before the next success.
+    async fn commit(&mut self, changes: &[Change]) -> Result<(), CommitError>;
+
+    /// Removes a bounded number of rows that nobody can see any more. False when there was nothing to do.
+    async fn sweep(&mut self) -> Result<bool, StoreError>;
+
+    /// Closes what it has open.
+    async fn close(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// A commit that did not happen.
+#[derive(Debug)]
+pub(crate) struct CommitError {
+    pub(crate) error: StoreError,
+    /// What is on the disk is not known any more: nothing may be written before a restart has looked.
+    pub(crate) fatal: bool,
+}

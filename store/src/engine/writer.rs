@@ -1,0 +1,173 @@
+//! The one task that makes things durable: group commit.
+
+use std::sync::Arc;
+
+use crate::{
+    Committed, StoreError,
+    engine::{
+        Shared,
+        cell::{Cell, Life},
+        durable::{Change, CommitError, Journal, Record},
+        queue::Job,
+    },
+};
+
+/// So many rows go into one transaction of the database: a bound for the time until the first of them is acknowledged.
+const GROUP_ROWS: usize = 2048;
+
+/// Says at the latest when it is dropped that the writer has ended: also after a panic nobody waits for ever.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.queue.end(StoreError::Closed);
+        self.0.closed.send_if_modified(|closed| {
+            let unsaid = closed.is_none();
+            if unsaid {
+                *closed = Some(Err(StoreError::backend("the writer ended unexpectedly; restart the server")));
+            }
+            unsaid
+        });
+    }
+}
+
+/// Runs until the queue has ended and is empty; then closes the journal and ends all watches and feeds.
+pub(crate) async fn run(shared: Arc<Shared>, mut journal: Box<dyn Journal>) {
+    let ending = Ending(shared.clone());
+    let mut sweeping = true;
+    loop {
+        if sweeping && shared.queue.len() == 0 {
+            // Rows nobody can see are removed between commits, a few at a time.
+            sweeping = match journal.sweep().await {
+                Ok(more) => more,
+                Err(error) => {
+                    tracing::warn!(%error, "old rows could not be removed; trying again after the next compaction");
+                    false
+                }
+            };
+            if sweeping && shared.queue.check().is_ok() && shared.queue.len() == 0 {
+                continue;
+            }
+        }
+        if !shared.queue.wait().await {
+            break;
+        }
+        gather(&shared).await;
+        let jobs = shared.queue.take(GROUP_ROWS);
+        sweeping |= jobs.iter().any(|j| matches!(j.change, Change::Delete { .. } | Change::Compact { .. }));
+        commit(&shared, journal.as_mut(), jobs).await;
+    }
+    for cell in shared.registry.all() {
+        cell.lock().watchers.close();
+    }
+    shared.feeds.close();
+    shared.reader.close().await;
+    let closed = journal.close().await;
+    shared.closed.send_replace(Some(closed));
+    drop(ending);
+}
+
+/// Lets those whose previous write was just acknowledged queue their next one, so that they share the sync: without this, one of
+/// them goes alone and the others wait for two.
+async fn gather(shared: &Shared) {
+    let mut waiting = 0;
+    for _ in 0..64 {
+        let now = shared.queue.len();
+        if now == waiting {
+            break;
+        }
+        waiting = now;
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn commit(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) {
+    let mut changes = Vec::with_capacity(jobs.len());
+    let mut waiting = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        changes.push(job.change);
+        waiting.push((job.cell, job.done));
+    }
+    let nothing = changes.iter().all(|c| matches!(c, Change::Barrier));
+    let result = if nothing { Ok(()) } else { journal.commit(&changes).await };
+    match result {
+        Ok(()) => {
+            for (change, (cell, done)) in changes.into_iter().zip(waiting) {
+                if let Some(cell) = cell {
+                    publish(shared, &cell, change);
+                }
+                // Who does not wait any more does not need to know.
+                let _ = done.send(Ok(()));
+            }
+        }
+        Err(CommitError { error, fatal }) => {
+            tracing::error!(%error, fatal, writes = changes.len(), "a group of writes failed");
+            let mut failed = Vec::new();
+            for (change, (cell, done)) in changes.into_iter().zip(waiting) {
+                failed.push(Job { cell, change, done });
+            }
+            if fatal {
+                shared.queue.end(error.clone());
+                failed.extend(shared.queue.take(usize::MAX));
+            }
+            fail(shared, failed, &error);
+        }
+    }
+}
+
+fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
+    let tenant = cell.tenant;
+    let tick = shared.tick();
+    let write = |records: Vec<Record>| {
+        let mut state = cell.lock();
+        let events = state.publish(&records, tick);
+        // Under the lock of the tenant, so that who has seen the revision finds it in the feed.
+        if !events.is_empty() {
+            shared.feeds.send(Committed { tenant, events: events.into() });
+        }
+    };
+    match change {
+        Change::Write { records, .. } => write(records),
+        Change::Create { records, .. } => {
+            shared.registry.insert(cell.clone());
+            shared.feeds.send(Committed { tenant, events: Arc::default() });
+            write(records);
+        }
+        Change::Delete { .. } => {
+            let mut state = cell.lock();
+            state.life = Life::Gone;
+            state.watchers.close();
+            state.evict(u64::MAX);
+            drop(state);
+            shared.registry.remove(cell);
+            shared.feeds.send(Committed { tenant, events: Arc::default() });
+        }
+        Change::Compact { .. } | Change::Barrier => {}
+    }
+}
+
+/// Fails the jobs, and with them everything that was decided on top of them.
+fn fail(shared: &Shared, jobs: Vec<Job>, error: &StoreError) {
+    for job in jobs {
+        if let Some(cell) = &job.cell {
+            let later = {
+                let mut state = cell.lock();
+                state.abandon();
+                shared.queue.take_of(cell.tenant)
+            };
+            for job in later {
+                fail_one(shared, job, error);
+            }
+        }
+        fail_one(shared, job, error);
+    }
+}
+
+fn fail_one(shared: &Shared, job: Job, error: &StoreError) {
+    if let Change::Create { name, .. } = &job.change {
+        shared.registry.release(name);
+    }
+    // Who waited at a barrier looks again, and finds that the queued writes are gone.
+    let result = if matches!(job.change, Change::Barrier) { Ok(()) } else { Err(error.clone()) };
+    let _ = job.done.send(result);
+}

@@ -1,0 +1,119 @@
+//! The store in one SQLite file. Only what SQL there is lives here: deciding, caching and watching are the engine's.
+//!
+//! The file is `vctl.db` (with `-wal` and `-shm` beside it) in a directory that one process holds at a time, by a lock on
+//! `vctl.lock`. It is in WAL mode with synchronous=FULL: a commit returns after the WAL has been synced.
+
+mod file;
+mod journal;
+mod reader;
+mod schema;
+mod statements;
+
+use std::path::Path;
+
+use vctl_runtime::tasks::Tasks;
+
+use crate::{
+    Entry, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, StoreOptions, Tenant, TenantInfo, Watch,
+    Write,
+    engine::{Engine, Opened},
+    sqlite::{file::DataFile, journal::SqliteJournal, reader::SqliteReader},
+};
+
+/// A store in a SQLite file.
+pub struct SqliteStore {
+    engine: Engine,
+}
+
+impl SqliteStore {
+    /// Opens the store in a directory, or creates it. The directory is this process's until the store is closed or the process
+    /// ends, however it ends.
+    ///
+    /// The store ends with [`Store::close`], or when the tasks are stopped: what was begun is finished, and nothing more
+    /// is taken. Give it tasks that are stopped after those that write.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process has the directory, [`StoreError::Unusable`] when the file is from a newer
+    /// version, not ours, or damaged, [`StoreError::Backend`] when it cannot be read or written.
+    pub async fn open(directory: &Path, tasks: &Tasks) -> Result<Self, StoreError> {
+        Self::open_with(directory, tasks, StoreOptions::default()).await
+    }
+
+    /// [`SqliteStore::open`] with options.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn open_with(directory: &Path, tasks: &Tasks, options: StoreOptions) -> Result<Self, StoreError> {
+        let mut file = DataFile::open(directory).await?;
+        let (tenants, next_tenant) = file.tenants().await?;
+        let reader = SqliteReader::open(&file);
+        let opened = Opened {
+            reader: std::sync::Arc::new(reader),
+            journal: Box::new(SqliteJournal::new(file)),
+            tenants,
+            next_tenant,
+            tenant_limit: schema::TENANT_LIMIT,
+        };
+        Ok(Self { engine: Engine::start(opened, tasks, options) })
+    }
+
+    /// Compacts history that is due and gives back memory of what is idle. This happens by itself every
+    /// [`StoreOptions::maintenance`]; tests call it.
+    ///
+    /// # Errors
+    /// When a compaction cannot be written.
+    pub async fn maintain(&self) -> Result<(), StoreError> {
+        self.engine.maintain().await
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for SqliteStore {
+    async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError> {
+        self.engine.create_tenant(name, documents).await
+    }
+
+    async fn delete_tenant(&self, tenant: Tenant) -> Result<(), StoreError> {
+        self.engine.delete_tenant(tenant).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantInfo>, StoreError> {
+        self.engine.tenants()
+    }
+
+    async fn tenant(&self, name: &str) -> Result<Option<TenantInfo>, StoreError> {
+        self.engine.tenant(name)
+    }
+
+    async fn revision(&self, tenant: Tenant) -> Result<Revision, StoreError> {
+        self.engine.revision(tenant)
+    }
+
+    async fn get(&self, tenant: Tenant, key: &Key) -> Result<(Option<Entry>, Revision), StoreError> {
+        self.engine.get(tenant, key).await
+    }
+
+    async fn list(&self, tenant: Tenant, options: ListOptions) -> Result<List, StoreError> {
+        self.engine.list(tenant, options).await
+    }
+
+    async fn transact(&self, tenant: Tenant, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
+        self.engine.transact(tenant, writes).await
+    }
+
+    async fn watch(&self, tenant: Tenant, scope: Scope, after: Revision) -> Result<Watch, StoreError> {
+        self.engine.watch(tenant, scope, after)
+    }
+
+    fn feed(&self) -> Box<dyn Feed> {
+        self.engine.feed()
+    }
+
+    async fn compact(&self, tenant: Tenant, revision: Revision) -> Result<(), StoreError> {
+        self.engine.compact(tenant, revision).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.engine.close().await
+    }
+}

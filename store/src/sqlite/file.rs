@@ -1,0 +1,227 @@
+use std::{
+    fs::{self, File, TryLockError},
+    io::{ErrorKind, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+
+use crate::{
+    StoreError, Tenant,
+    engine::durable::KnownTenant,
+    sqlite::schema::{APPLICATION_ID, MIGRATIONS, last_id, revision, row_id},
+};
+
+/// Size of the WAL, in pages of 4 KiB, at which it is copied into the file. Larger means fewer copies of pages that change often,
+/// and a longer start after a crash; 16 MiB are read back in well under 0.1 s.
+const CHECKPOINT_PAGES: &str = "4096";
+
+/// The file, locked, of the right format, with the connection that writes.
+pub(super) struct DataFile {
+    pub(super) path: PathBuf,
+    pub(super) connection: SqliteConnection,
+    /// Given up when it is dropped, or by the system when the process ends.
+    pub(super) lock: File,
+}
+
+impl DataFile {
+    pub(super) async fn open(directory: &Path) -> Result<Self, StoreError> {
+        create_directory(directory)?;
+        let lock = lock(directory)?;
+        let path = directory.join("vctl.db");
+        if !path.try_exists().map_err(|e| io("look for", &path, &e))? {
+            create(directory, &path).await?;
+        }
+        check_header(&path)?;
+        let mut connection = connect(&path, options(&path)).await?;
+        migrate(&mut connection, &path).await?;
+        Ok(Self { path, connection, lock })
+    }
+
+    /// All tenants, and the first number never used.
+    pub(super) async fn tenants(&mut self) -> Result<(Vec<KnownTenant>, u32), StoreError> {
+        let path = &self.path;
+        let rows = sqlx::query("SELECT vc, name, compacted FROM tenants WHERE deleted = 0 ORDER BY vc")
+            .fetch_all(&mut self.connection)
+            .await
+            .map_err(|e| describe(path, &e))?;
+        let mut tenants = Vec::with_capacity(rows.len());
+        for row in rows {
+            let tenant = Tenant(row.get(0));
+            let compacted: i64 = row.get(2);
+            // One step to the end of the tenant's range.
+            let last: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM log WHERE id BETWEEN ? AND ?")
+                .bind(row_id(tenant, 0))
+                .bind(last_id(tenant))
+                .fetch_one(&mut self.connection)
+                .await
+                .map_err(|e| describe(path, &e))?;
+            let compacted = compacted as u64;
+            let head = last.map_or(0, revision).max(compacted);
+            let name: Option<String> = row.get(1);
+            tenants.push(KnownTenant { tenant, name: name.unwrap_or_default(), head, compacted });
+        }
+        let last: i64 = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'tenants'")
+            .fetch_one(&mut self.connection)
+            .await
+            .map_err(|e| describe(path, &e))?;
+        Ok((tenants, last as u32 + 1))
+    }
+}
+
+/// How every connection is opened.
+pub(super) fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .journal_mode(SqliteJournalMode::Wal)
+        // A commit returns after the WAL was synced.
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(Duration::from_secs(10))
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        .pragma("temp_store", "MEMORY")
+        .statement_cache_capacity(256)
+        .disable_statement_logging()
+}
+
+async fn connect(path: &Path, options: SqliteConnectOptions) -> Result<SqliteConnection, StoreError> {
+    options.connect().await.map_err(|e| describe(path, &e))
+}
+
+fn create_directory(directory: &Path) -> Result<(), StoreError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        // Secrets are in it.
+        builder.mode(0o700);
+    }
+    builder.create(directory).map_err(|e| io("create", directory, &e))
+}
+
+/// Takes the directory for this process.
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join("vctl.lock");
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|e| io("open", &path, &e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // Who holds it writes its process id into it; without that the message is only less helpful.
+            let holder = match file.read_to_string(&mut holder) {
+                Ok(_) if !holder.trim().is_empty() => format!("process {}", holder.trim()),
+                _ => "another process".to_owned(),
+            };
+            return Err(StoreError::Locked(format!(
+                "{} is in use by {holder}; stop that server first, or use another --data-dir",
+                directory.display()
+            )));
+        }
+        Err(TryLockError::Error(e)) => return Err(io("lock", &path, &e)),
+    }
+    file.set_len(0)
+        .and_then(|()| file.seek(SeekFrom::Start(0)))
+        .and_then(|_| writeln!(file, "{}", std::process::id()))
+        .map_err(|e| io("write", &path, &e))?;
+    Ok(file)
+}
+
+/// Makes an empty file under another name and moves it into place when it is whole: a file called `vctl.db` is never half made.
+async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
+    let making = directory.join("vctl.db.new");
+    for suffix in ["", "-journal"] {
+        let left = directory.join(format!("vctl.db.new{suffix}"));
+        match fs::remove_file(&left) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(io("remove", &left, &e)),
+            _ => {}
+        }
+    }
+    let options = options(&making).create_if_missing(true).journal_mode(SqliteJournalMode::Delete);
+    let mut connection = connect(&making, options).await?;
+    let mark = format!("PRAGMA application_id = {APPLICATION_ID}");
+    sqlx::raw_sql(AssertSqlSafe(mark)).execute(&mut connection).await.map_err(|e| describe(&making, &e))?;
+    migrate(&mut connection, &making).await?;
+    connection.close().await.map_err(|e| describe(&making, &e))?;
+    fs::rename(&making, path).map_err(|e| io("rename", &making, &e))?;
+    File::open(directory).and_then(|d| d.sync_all()).map_err(|e| io("sync", directory, &e))
+}
+
+/// Looks at the file before SQLite does, for what SQLite would take for a new database.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let mut magic = [0; 16];
+    let mut file = File::open(path).map_err(|e| io("open", path, &e))?;
+    match file.read_exact(&mut magic) {
+        Ok(()) if &magic == b"SQLite format 3\0" => Ok(()),
+        Err(e) if e.kind() != ErrorKind::UnexpectedEof => Err(io("read", path, &e)),
+        _ => Err(damaged(path, "it is not a SQLite file, or was cut short")),
+    }
+}
+
+/// Checks that the file is ours and not newer, and brings it to today's format.
+async fn migrate(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    let application: i32 = pragma(connection, path, "PRAGMA application_id").await?;
+    if application != APPLICATION_ID {
+        return Err(StoreError::Unusable(format!(
+            "{} is a SQLite file of another application; move it away or use another --data-dir",
+            path.display()
+        )));
+    }
+    let format: i32 = pragma(connection, path, "PRAGMA user_version").await?;
+    let done = usize::try_from(format).unwrap_or(usize::MAX);
+    if done > MIGRATIONS.len() {
+        return Err(StoreError::Unusable(format!(
+            "{} has format {format}, written by a newer vctl; this one knows formats up to {}. Run the newer vctl, or use another \
+             --data-dir",
+            path.display(),
+            MIGRATIONS.len()
+        )));
+    }
+    for (number, step) in MIGRATIONS.iter().enumerate().skip(done) {
+        let script = format!("BEGIN IMMEDIATE; {step}; PRAGMA user_version = {}; COMMIT", number + 1);
+        sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *connection).await.map_err(|e| describe(path, &e))?;
+    }
+    Ok(())
+}
+
+async fn pragma(connection: &mut SqliteConnection, path: &Path, sql: &'static str) -> Result<i32, StoreError> {
+    sqlx::query_scalar(sql).fetch_one(connection).await.map_err(|e| describe(path, &e))
+}
+
+/// A failure of SQLite as one of ours. Result codes: <https://www.sqlite.org/rescode.html>.
+pub(super) fn describe(path: &Path, error: &sqlx::Error) -> StoreError {
+    const CORRUPT: i32 = 11;
+    const FULL: i32 = 13;
+    const NOTADB: i32 = 26;
+    match code(error).map(|c| c & 0xff) {
+        Some(CORRUPT | NOTADB) => damaged(path, &error.to_string()),
+        Some(FULL) => StoreError::backend(format!("the disk of {} is full; free some space", path.display())),
+        _ => StoreError::backend(format!("{}: {error}", path.display())),
+    }
+}
+
+/// SQLite's extended result code.
+pub(super) fn code(error: &sqlx::Error) -> Option<i32> {
+    error.as_database_error()?.code()?.parse().ok()
+}
+
+fn damaged(path: &Path, reason: &str) -> StoreError {
+    StoreError::Unusable(format!(
+        "{} is damaged ({reason}); restore it from a backup, or move it away (with {0}-wal) to start empty",
+        path.display()
+    ))
+}
+
+fn io(verb: &str, path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::backend(format!("cannot {verb} {}: {error}; check the directory and its permissions", path.display()))
+}

@@ -1,0 +1,150 @@
+use sqlx::{Connection, Row};
+
+use crate::{
+    StoreError, Tenant,
+    engine::durable::{Change, CommitError, Journal},
+    sqlite::{
+        file::{DataFile, code, describe},
+        schema::{last_id, row_id},
+        statements,
+    },
+};
+
+/// Rows removed at a time, between commits.
+const SWEEP_ROWS: i64 = 1000;
+
+/// The writing side.
+pub(super) struct SqliteJournal {
+    file: DataFile,
+}
+
+impl SqliteJournal {
+    pub(super) fn new(file: DataFile) -> Self {
+        Self { file }
+    }
+
+    async fn write(&mut self, changes: &[Change]) -> Result<(), sqlx::Error> {
+        for script in statements::commit(changes) {
+            script.query().execute(&mut self.file.connection).await?;
+        }
+        Ok(())
+    }
+
+    async fn roll_back(&mut self) {
+        // SQLite may have rolled back already: then this fails and all is well.
+        if let Err(error) = sqlx::raw_sql("ROLLBACK").execute(&mut self.file.connection).await {
+            tracing::debug!(%error, "nothing to roll back");
+        }
+    }
+
+    /// Removes rows of a deleted tenant. Each statement stands for itself: it does not matter where a crash falls.
+    async fn sweep_deleted(&mut self, tenant: Tenant) -> Result<(), sqlx::Error> {
+        let connection = &mut self.file.connection;
+        let rows = sqlx::query(
+            "DELETE FROM log WHERE id IN (SELECT id FROM log WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?)",
+        )
+        .bind(row_id(tenant, 0))
+        .bind(last_id(tenant))
+        .bind(SWEEP_ROWS)
+        .execute(&mut *connection)
+        .await?;
+        if rows.rows_affected() > 0 {
+            return Ok(());
+        }
+        let rows = sqlx::query(
+            "DELETE FROM current WHERE vc = ?1 AND (kind, ns, name) IN (SELECT kind, ns, name FROM current WHERE vc = ?1 LIMIT ?2)",
+        )
+        .bind(tenant.0)
+        .bind(SWEEP_ROWS)
+        .execute(&mut *connection)
+        .await?;
+        if rows.rows_affected() == 0 {
+            sqlx::query("DELETE FROM tenants WHERE vc = ?").bind(tenant.0).execute(connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is not the state at `compacted` from the next piece of a tenant's log: rows that a later one in the piece
+    /// replaced or deleted, and the deletions themselves.
+    async fn sweep_compacted(&mut self, tenant: Tenant, swept: i64, compacted: i64) -> Result<(), sqlx::Error> {
+        let until = compacted.min(swept + SWEEP_ROWS);
+        sqlx::query(
+            "BEGIN IMMEDIATE;
+             DELETE FROM log WHERE id IN (SELECT ?1 + prev FROM log WHERE id > ?1 + ?2 AND id <= ?1 + ?3 AND prev > 0);
+             DELETE FROM log WHERE id > ?1 + ?2 AND id <= ?1 + ?3 AND value IS NULL;
+             UPDATE tenants SET swept = ?3 WHERE vc = ?4;
+             COMMIT",
+        )
+        .bind(row_id(tenant, 0))
+        .bind(swept)
+        .bind(until)
+        .bind(tenant.0)
+        .execute(&mut self.file.connection)
+        .await?;
+        Ok(())
+    }
+
+    async fn sweep_next(&mut self) -> Result<bool, sqlx::Error> {
+        let next = sqlx::query(
+            "SELECT vc, deleted, swept, compacted FROM tenants WHERE deleted = 1 OR swept < compacted LIMIT 1",
+        )
+        .fetch_optional(&mut self.file.connection)
+        .await?;
+        let Some(row) = next else { return Ok(false) };
+        let tenant = Tenant(row.get(0));
+        if row.get(1) {
+            self.sweep_deleted(tenant).await?;
+        } else {
+            self.sweep_compacted(tenant, row.get(2), row.get(3)).await?;
+        }
+        Ok(true)
+    }
+}
+
+#[async_trait::async_trait]
+impl Journal for SqliteJournal {
+    async fn commit(&mut self, changes: &[Change]) -> Result<(), CommitError> {
+        let Err(error) = self.write(changes).await else { return Ok(()) };
+        self.roll_back().await;
+        let fatal = is_fatal(&error);
+        let mut error = describe(&self.file.path, &error);
+        if fatal {
+            error = StoreError::backend(format!("{error}; nothing more is written until the server is restarted"));
+        }
+        Err(CommitError { error, fatal })
+    }
+
+    async fn sweep(&mut self) -> Result<bool, StoreError> {
+        let swept = self.sweep_next().await;
+        if let Err(error) = swept {
+            self.roll_back().await;
+            return Err(describe(&self.file.path, &error));
+        }
+        swept.map_err(|e| describe(&self.file.path, &e))
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), StoreError> {
+        let DataFile { path, connection, lock } = self.file;
+        let closed = connection.close().await.map_err(|e| describe(&path, &e));
+        // Only when nothing touches the files any more may another process have them.
+        drop(lock);
+        closed
+    }
+}
+
+/// Whether what is on the disk is not known after this failure. A sync that failed may have dropped what it was to write, and the
+/// next one will not say so; a key that exists already means that a commit that we thought had failed is there.
+fn is_fatal(error: &sqlx::Error) -> bool {
+    const CORRUPT: i32 = 11;
+    const CONSTRAINT: i32 = 19;
+    const NOTADB: i32 = 26;
+    const IOERR_FSYNC: i32 = 10 | (4 << 8);
+    const IOERR_DIR_FSYNC: i32 = 10 | (5 << 8);
+    match code(error) {
+        Some(code) => {
+            matches!(code, IOERR_FSYNC | IOERR_DIR_FSYNC) || matches!(code & 0xff, CORRUPT | CONSTRAINT | NOTADB)
+        }
+        // Not from SQLite: its thread is gone.
+        None => true,
+    }
+}
