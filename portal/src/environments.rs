@@ -134,7 +134,7 @@ impl Environments {
                 name = name.as_str()
             )),
             _ => Error::AlreadyExists(format!(
-                "there is an environment {name:?} already: take another name, or delete it with `vctl delete {name}`",
+                "environment {name:?} exists already: take another name, or delete it with `vctl delete {name}`",
                 name = name.as_str()
             )),
         }

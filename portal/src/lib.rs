@@ -111,7 +111,6 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
     pub(crate) started_at: Timestamp,
-    pub(crate) documents: Documents,
     pub(crate) environments: Environments,
     pub(crate) catalog: Catalog,
     pub(crate) auth: Auth,
@@ -135,9 +134,9 @@ impl Portal {
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
         let environments = Environments::new(documents.clone(), catalog.clone(), planes, clock.clone());
-        let auth = Auth::new(documents.clone(), clock.clone(), token, config.public_url.clone());
+        let auth = Auth::new(documents, clock.clone(), token, config.public_url.clone());
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, documents, environments, catalog, auth, workers };
+        let inner = Inner { config, clock, tasks, started_at, environments, catalog, auth, workers };
         Ok(Self { inner: Arc::new(inner) })
     }
 

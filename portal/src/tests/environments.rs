@@ -36,9 +36,9 @@ async fn bad_input_is_refused_with_what_would_be_right() {
 #[tokio::test]
 async fn a_change_writes_intent_audit_entry_and_job_together() {
     let world = World::new();
-    let before = world.portal.inner().documents.revision().await.expect("revision");
+    let before = world.portal.inner().environments.documents.revision().await.expect("revision");
     let job = world.create("env", "team-x").await;
-    let after = world.portal.inner().documents.revision().await.expect("revision");
+    let after = world.portal.inner().environments.documents.revision().await.expect("revision");
     assert_eq!(after - before, 4, "environment, job, audit entry and secrets in one transaction");
     let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
     let entry = &audit["items"][0];
@@ -46,7 +46,7 @@ async fn a_change_writes_intent_audit_entry_and_job_together() {
 
     let (status, problem) = world.call("POST", "/api/v1/environments", Some(json!({"name": "env", "template": "blank"}))).await;
     assert_eq!((status, &problem["type"]), (StatusCode::CONFLICT, &"already-exists".into()));
-    assert_eq!(world.portal.inner().documents.revision().await.expect("revision"), after, "a refused create writes nothing");
+    assert_eq!(world.portal.inner().environments.documents.revision().await.expect("revision"), after, "a refused create writes nothing");
 }
 
 #[tokio::test]

@@ -133,11 +133,11 @@ async fn a_runner_that_lost_its_lease_writes_nothing_more() {
     let world = World::at_fixed_time();
     let id = world.create("env", "blank").await;
     let inner = world.portal.inner();
-    let known = inner.documents.get::<JobDoc>(&id).await.expect("read").expect("job");
+    let known = inner.environments.documents.get::<JobDoc>(&id).await.expect("read").expect("job");
     let claim = |holder, known| Work::claim(inner.environments.clone(), inner.config.jobs.clone(), holder, known);
     let first = claim("first", known.clone()).await.expect("claim").expect("claimed");
     assert!(claim("second", known).await.expect("claim").is_none(), "only one gets it");
-    let now = inner.documents.get::<JobDoc>(&id).await.expect("read").expect("job");
+    let now = inner.environments.documents.get::<JobDoc>(&id).await.expect("read").expect("job");
     let second = claim("second", now).await.expect("claim").expect("taken over");
     assert!(matches!(first.begin(0).await, Err(Failure::Lost)));
     assert!(matches!(first.finish(JobState::Succeeded, "").await, Err(Failure::Lost)));

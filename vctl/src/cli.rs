@@ -1,0 +1,103 @@
+//! The client commands: they find the running server by its data dir and talk REST to it, as its local administrator.
+//!
+//! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
+//! 6 no server, or it cannot answer now. `connect` gives the code of its command.
+
+mod client;
+mod completion;
+mod connect;
+mod create;
+mod dash;
+mod delete;
+mod error;
+mod get;
+mod kubeconfig;
+mod list;
+mod login_link;
+mod output;
+mod progress;
+mod status;
+mod templates;
+mod version;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+
+use crate::cli::{client::Client, error::CliError};
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Directory where the server keeps everything, and by which commands find it [default: vctl under the XDG data directory]
+    #[arg(long, global = true, env = "VCTL_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl Global {
+    /// The data directory: the given one, or `$XDG_DATA_HOME/vctl`, or `~/.local/share/vctl`.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
+        if let Some(dir) = &self.data_dir {
+            return Ok(dir.clone());
+        }
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        absolute("XDG_DATA_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+            .map(|base| base.join("vctl"))
+            .ok_or_else(|| CliError::Usage("neither HOME nor XDG_DATA_HOME is set: say --data-dir DIR".to_owned()))
+    }
+}
+
+/// The commands that talk to a running server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create an environment from a template and wait until it is ready
+    Create(create::Create),
+    /// List environments
+    #[command(visible_alias = "ls")]
+    List(list::List),
+    /// Show one environment
+    Get(get::Get),
+    /// Delete an environment with everything in it
+    Delete(delete::Delete),
+    /// List templates, or show one with its parameters
+    Templates(templates::Templates),
+    /// Print an environment's kubeconfig, or merge it into yours
+    Kubeconfig(kubeconfig::Kubeconfig),
+    /// Open a shell, or run a command, with KUBECONFIG set to an environment
+    Connect(connect::Connect),
+    /// Show the server, its workers and a sign-in link for the portal
+    Status(status::Status),
+    /// Print a sign-in link for the portal: it works once, within ten minutes
+    LoginLink(login_link::LoginLink),
+    /// Watch environments, pods, workers and events in the terminal
+    Dash(dash::Dash),
+    /// Print the versions of this program and of the server
+    Version(version::Version),
+    /// Print a completion script for a shell
+    Completion(completion::Completion),
+}
+
+/// Runs a command and reports its failure on standard error. `root` is the whole command line, for completion scripts.
+pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) -> ExitCode {
+    // Fails when it is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let done = match command {
+        Command::Create(c) => c.run(global).await,
+        Command::List(c) => c.run(global).await,
+        Command::Get(c) => c.run(global).await,
+        Command::Delete(c) => c.run(global).await,
+        Command::Templates(c) => c.run(global).await,
+        Command::Kubeconfig(c) => c.run(global).await,
+        Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
+        Command::Status(c) => c.run(global).await,
+        Command::LoginLink(c) => c.run(global).await,
+        Command::Dash(c) => c.run(global).await,
+        Command::Version(c) => c.run(global).await,
+        Command::Completion(c) => c.run(root),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => error::report(&e),
+    }
+}

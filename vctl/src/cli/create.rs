@@ -1,0 +1,94 @@
+//! `vctl create`.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal},
+    time::Instant,
+};
+
+use clap::Args;
+use vctl_api::rest::{CreateEnvironment, Environment};
+
+use super::{
+    Client, Global,
+    client::segment,
+    error::CliError,
+    output::{Format, show},
+    progress,
+};
+
+/// Arguments of `vctl create`.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// Name: lower-case letters, digits and '-', at most 50
+    name: String,
+    /// What to make it from; see `vctl templates`
+    #[arg(long, short)]
+    template: String,
+    /// A parameter of the template; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    /// Return as soon as it is asked for
+    #[arg(long)]
+    no_wait: bool,
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+impl Create {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let begun = Instant::now();
+        let client = Client::open(global)?;
+        let mut parameters = BTreeMap::new();
+        for (name, value) in self.set {
+            if parameters.insert(name.clone(), value.into()).is_some() {
+                return Err(CliError::Usage(format!("--set {name} is given twice: give it once")));
+            }
+        }
+        let request = CreateEnvironment { name: self.name, template: self.template, parameters };
+        let mut environment: Environment = client.post("environments", &request).await?;
+        let path = format!("environments/{}", segment(environment.name.as_str()));
+        if self.no_wait {
+            let hint = format!("environment {0} is being created; see `vctl get {0}`\n", environment.name);
+            return show(self.output, &environment, || hint);
+        }
+        if let Some(job) = environment.job.clone() {
+            progress::follow(&client, &job).await?;
+            environment = client.get(&path).await?;
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        show(self.output, &environment, || ready(&environment, seconds))
+    }
+}
+
+fn ready(environment: &Environment, seconds: f64) -> String {
+    let name = &environment.name;
+    let mut text = format!("environment {name} is ready after {seconds:.1} s: {}\n", environment.server);
+    if io::stdout().is_terminal() {
+        text.push_str(&format!(
+            "\nNext:\n  vctl connect {name}                   a shell with kubectl set to it\n  \
+             vctl connect {name} -- kubectl get all\n  vctl kubeconfig {name} --merge        into your kubeconfig\n"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_pairs() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+        assert!(pair("a").is_err() && pair("=b").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! `vctl get`.
+
+use clap::Args;
+use jiff::Timestamp;
+use vctl_api::rest::{Environment, Job, Phase};
+
+use super::{
+    Client, Global,
+    client::segment,
+    error::CliError,
+    output::{Format, age, show},
+};
+
+/// Arguments of `vctl get`.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Name of the environment
+    name: String,
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
+}
+
+impl Get {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let client = Client::open(global)?;
+        let environment: Environment = client.get(&format!("environments/{}", segment(&self.name))).await?;
+        let job: Option<Job> = match (&environment.job, environment.phase) {
+            (Some(job), Phase::Creating | Phase::Deleting | Phase::Failed) if self.output == Format::Table => {
+                Some(client.get(&format!("jobs/{}", segment(job))).await?)
+            }
+            _ => None,
+        };
+        show(self.output, &environment, || render(&environment, job.as_ref(), Timestamp::now()))
+    }
+}
+
+fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
+    let mut lines = vec![
+        ("Name", e.name.to_string()),
+        ("Phase", format!("{:?}", e.phase)),
+        ("Message", e.message.clone()),
+        ("Template", format!("{} {}", e.template, e.template_version)),
+        ("Pods", format!("{} of {} ready", e.pods.ready, e.pods.total)),
+        ("Server", e.server.clone()),
+        ("Kubernetes", e.kubernetes_version.clone()),
+        ("Owner", e.owner.clone()),
+        ("Created", format!("{} ago", age(e.created_at, now))),
+    ];
+    for (name, value) in &e.parameters {
+        lines.push(("Parameter", format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))));
+    }
+    let mut text = String::new();
+    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+        text.push_str(&format!("{:<12}{value}\n", format!("{name}:")));
+    }
+    for step in job.iter().flat_map(|job| &job.steps) {
+        text.push_str(&format!("  {:<10}{:<24}{}\n", format!("{:?}", step.state).to_lowercase(), step.name, step.message));
+    }
+    text
+}

@@ -1,0 +1,44 @@
+//! `vctl list`.
+
+use clap::Args;
+use jiff::Timestamp;
+use vctl_api::rest::{Environment, Page};
+
+use super::{
+    Client, Global,
+    error::CliError,
+    output::{Format, age, show, table},
+};
+
+/// Arguments of `vctl list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// How to print them
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
+}
+
+impl List {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let page: Page<Environment> = Client::open(global)?.get("environments").await?;
+        show(self.output, &page.items, || render(&page.items, Timestamp::now()))
+    }
+}
+
+fn render(environments: &[Environment], now: Timestamp) -> String {
+    if environments.is_empty() {
+        return "no environments yet: make one with `vctl create NAME --template team-x`\n".to_owned();
+    }
+    let row = |e: &Environment| {
+        [
+            e.name.to_string(),
+            format!("{:?}", e.phase),
+            format!("{}/{}", e.pods.ready, e.pods.total),
+            format!("{} {}", e.template, e.template_version),
+            age(e.created_at, now),
+            e.message.lines().next().unwrap_or_default().to_owned(),
+        ]
+    };
+    let rows: Vec<_> = environments.iter().map(row).collect();
+    table(["NAME", "PHASE", "PODS", "TEMPLATE", "AGE", "MESSAGE"], &rows)
+}
