@@ -1,29 +1,23 @@
 //! JSON patch (RFC 6902), JSON merge patch (RFC 7386) and strategic merge patch.
 
-use serde_json::Value;
+mod json;
+mod merge;
+mod strategic;
 
-use crate::{catalog::Descriptor, status::ApiError};
+pub use json::{MAX_OPERATIONS, json};
+pub use merge::merge;
+pub use strategic::strategic;
 
-/// RFC 6902. At most 10,000 operations.
-///
-/// # Errors
-/// 422 for a failed `test` or a path that does not apply, 400 for a patch that is none, 413 for too many operations.
-pub fn json(object: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let _ = (object, patch);
-    Err(ApiError::internal("not built"))
-}
+use serde_json::json;
 
-/// RFC 7386.
-pub fn merge(object: &Value, patch: &Value) -> Value {
-    let _ = patch;
-    object.clone()
-}
+use crate::status::ApiError;
 
-/// Strategic merge by the schema's patch strategies and merge keys, with all directives.
-///
-/// # Errors
-/// 400/415/422 as upstream.
-pub fn strategic(descriptor: &Descriptor, object: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let _ = (descriptor, object, patch);
-    Err(ApiError::internal("not built"))
+/// 422 for a patch that does not apply, as apimachinery's `NewGenericServerResponse` words it: the cause carries the reason.
+fn unprocessable(why: impl std::fmt::Display) -> ApiError {
+    ApiError {
+        code: 422,
+        reason: "Invalid",
+        message: "the server rejected our request due to an error in our request".to_owned(),
+        details: json!({ "causes": [{ "reason": "UnexpectedServerResponse", "message": why.to_string() }] }),
+    }
 }
