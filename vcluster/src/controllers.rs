@@ -35,6 +35,10 @@ mod scan;
 mod scheduler;
 mod service_account;
 mod service_ports;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 

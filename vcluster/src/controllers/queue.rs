@@ -206,6 +206,13 @@ impl WorkQueue {
         self.notify.notify_one();
     }
 
+    /// Something that is queued, due or failing of a tenant.
+    #[cfg(test)]
+    pub(super) fn is_about(&self, tenant: Tenant) -> Option<Key> {
+        let state = self.lock();
+        state.dirty.iter().chain(state.failures.keys()).chain(state.due_at.keys()).find(|k| k.tenant == tenant).cloned()
+    }
+
     pub(super) fn wake(&self) {
         self.notify.notify_waiters();
         self.notify.notify_one();

@@ -523,3 +523,6 @@ impl Rollout<'_> {
         Plan { acts, revision: self.revision, status, again }
     }
 }
+
+#[cfg(test)]
+mod tests;
