@@ -213,6 +213,12 @@ impl WorkQueue {
         state.dirty.iter().chain(state.failures.keys()).chain(state.due_at.keys()).find(|k| k.tenant == tenant).cloned()
     }
 
+    /// Whether a key comes at a later time.
+    #[cfg(test)]
+    pub(super) fn is_due(&self, key: &Key) -> bool {
+        self.lock().due_at.contains_key(key)
+    }
+
     pub(super) fn wake(&self) {
         self.notify.notify_waiters();
         self.notify.notify_one();

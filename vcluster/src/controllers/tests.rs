@@ -73,7 +73,7 @@ impl World {
             }
             if is_deleting(&pod) {
                 let _ = self.client.delete("pods", &ns, &of, json!({ "gracePeriodSeconds": 0 })).await;
-            } else if !super::pod::is_ready(&pod) {
+            } else if !pod::is_ready(&pod) {
                 pod["status"] = json!({ "phase": "Running", "podIP": format!("10.1.0.{}", n + 1),
                     "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }] });
                 let _ = self.client.update("pods", &ns, &of, "status", pod).await;
@@ -204,9 +204,7 @@ async fn nothing_is_written_once_everything_is_as_it_should_be() {
     .await;
     // Everything is looked at anew, and nothing changes.
     let before = w.store.revision(w.tenant).await.unwrap();
-    for controller in [Controller::Scan] {
-        w.controllers.as_ref().unwrap().shared.queue.add(Key::tenant(w.tenant, controller));
-    }
+    w.controllers.as_ref().unwrap().shared.queue.add(Key::tenant(w.tenant, Controller::Scan));
     w.until("the scan is over", async |w| w.controllers.as_ref().is_some_and(Controllers::is_idle)).await;
     assert_eq!(w.store.revision(w.tenant).await.unwrap(), before);
     w.stop().await;
@@ -331,7 +329,10 @@ async fn events_go_after_an_hour_and_orphans_of_a_lost_node_after_their_quaranti
     })
     .await;
     w.client.delete("nodes", "", "n1", Value::Null).await.unwrap();
-    w.until("noticed", async |w| w.controllers.as_ref().is_some_and(Controllers::is_idle)).await;
+    w.until("its loss is noticed", async |w| {
+        w.controllers.as_ref().is_some_and(|c| c.shared.queue.is_due(&Key::tenant(w.tenant, Controller::PodGc)))
+    })
+    .await;
     assert_eq!(w.count("pods").await, 1, "the node may come back");
     clock.advance(41);
     w.controllers.as_ref().unwrap().wake();
@@ -354,7 +355,9 @@ async fn tenants_are_apart_and_a_deleted_one_leaves_no_work() {
     })
     .await;
     w.store.delete_tenant(other).await.unwrap();
-    w.until("idle", async |w| w.controllers.as_ref().is_some_and(Controllers::is_idle)).await;
-    assert!(w.controllers.as_ref().unwrap().shared.queue.is_about(other).is_none());
+    w.until("nothing is left", async |w| {
+        w.controllers.as_ref().is_some_and(|c| c.is_idle() && c.shared.queue.is_about(other).is_none())
+    })
+    .await;
     w.stop().await;
 }
