@@ -1,0 +1,48 @@
+//! Settings of the virtual control planes of this process.
+
+use std::{net::IpAddr, time::Duration};
+
+use vctl_runtime::clock::Clock;
+
+/// First three octets and prefix are fixed for now: 10.96.0.0/16, as a `kubeadm` cluster has (with /12).
+pub const SERVICE_RANGE: &str = "10.96.0.0/16";
+/// ClusterIP of the Service default/kubernetes: the first address of the range.
+pub const KUBERNETES_IP: &str = "10.96.0.1";
+
+/// Settings of the virtual control planes of this process.
+#[derive(Clone)]
+pub struct Config {
+    /// Authority of the serving certificate (PEM), which clients are told to trust.
+    pub server_ca_pem: String,
+    /// Where clusters are served: `https://HOST:PORT`. The service account issuer of a cluster is `<this>/clusters/NAME`, fixed when
+    /// it is created.
+    pub issuer_base: String,
+    /// Address that the Endpoints of default/kubernetes show.
+    pub advertise_address: IpAddr,
+    /// Port that they show.
+    pub advertise_port: u16,
+    /// The time.
+    pub clock: Clock,
+    /// How long the client certificate in a kubeconfig is valid.
+    pub client_certificate_lifetime: Duration,
+    /// How long what is kept in memory of a virtual cluster outlives its last request.
+    pub idle_after: Duration,
+    /// Largest request body in bytes.
+    pub max_body: usize,
+}
+
+impl Config {
+    /// Settings with the defaults: client certificates of a year, memory released after a minute, bodies of 3 MiB.
+    pub fn new(server_ca_pem: impl Into<String>, issuer_base: impl Into<String>) -> Self {
+        Self {
+            server_ca_pem: server_ca_pem.into(),
+            issuer_base: issuer_base.into(),
+            advertise_address: IpAddr::from([10, 96, 0, 1]),
+            advertise_port: 443,
+            clock: Clock::system(),
+            client_certificate_lifetime: Duration::from_secs(365 * 86_400),
+            idle_after: Duration::from_secs(60),
+            max_body: 3 << 20,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! All virtual control planes of this process.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::body::Body;
+use http::{Request, Response};
+use vctl_api::names::EnvironmentName;
+use vctl_machinery::status::ApiError;
+use vctl_runtime::{pki::Validity, tasks::Tasks};
+use vctl_store::{Store, StoreError, Tenant, WatchError};
+
+use crate::{
+    bootstrap,
+    client::Client,
+    config::Config,
+    in_process::InProcess,
+    keys::KeysDocument,
+    plane::{Plane, Shared},
+    server, storage,
+    streams::PodStreams,
+    user::{MASTERS, User},
+};
+
+/// Where a request comes from, as the listener saw it.
+#[derive(Debug, Clone, Default)]
+pub struct Peer {
+    /// Client certificate chain (DER, leaf first); empty without one. The listener has proved that the client holds the leaf's key.
+    pub certificates: Arc<Vec<Vec<u8>>>,
+    /// Remote address, for people.
+    pub address: String,
+}
+
+/// All virtual control planes of this process. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub struct ControlPlanes {
+    shared: Arc<Shared>,
+    planes: Arc<Mutex<HashMap<String, Arc<Plane>>>>,
+}
+
+/// How often what is kept of idle clusters is looked for.
+const SWEEP: Duration = Duration::from_secs(15);
+
+impl ControlPlanes {
+    /// Serves the clusters in `store`. Two tasks for all of them belong to `tasks`: one follows the store's feed, one forgets idle
+    /// clusters.
+    pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
+        let mut feed = store.feed();
+        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone() });
+        let this = Self { shared, planes: Arc::default() };
+
+        let follower = this.clone();
+        tasks.spawn_until_stopped("control plane caches", async move {
+            loop {
+                match feed.next().await {
+                    Ok(committed) => follower.committed(committed.tenant, committed.events.iter().map(|e| &*e.key.resource)),
+                    Err(WatchError::Lagged) => follower.lock().values().for_each(|p| p.changed_unknown()),
+                    Err(WatchError::Compacted | WatchError::Closed) => return,
+                }
+            }
+        });
+        let sweeper = this.clone();
+        tasks.spawn_until_stopped("control plane eviction", async move {
+            loop {
+                tokio::time::sleep(SWEEP).await;
+                sweeper.evict_idle();
+            }
+        });
+        this
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Plane>>> {
+        self.planes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
+        let mut resources = resources.peekable();
+        let mut planes = self.lock();
+        if resources.peek().is_none() {
+            // Created or deleted: whoever is asked for next is looked up anew.
+            planes.retain(|_, p| p.tenant != tenant);
+        } else if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
+            resources.for_each(|r| plane.changed(r));
+        }
+    }
+
+    /// Forgets what is kept in memory of clusters without a request for [`Config::idle_after`]. Happens by itself; for tests and
+    /// when memory is short.
+    pub fn evict_idle(&self) {
+        let before = self.shared.config.clock.now().as_second() - self.shared.config.idle_after.as_secs() as i64;
+        let mut planes = self.lock();
+        planes.retain(|_, p| p.last_used() > before);
+        planes.shrink_to_fit();
+    }
+
+    /// How many clusters have something in memory.
+    pub fn loaded(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) async fn plane(&self, name: &str) -> Result<Arc<Plane>, ApiError> {
+        let loaded = self.lock().get(name).cloned();
+        let plane = match loaded {
+            Some(plane) => plane,
+            None => {
+                let plane = Plane::load(self.shared.clone(), name).await?;
+                self.lock().insert(name.to_owned(), plane.clone());
+                plane
+            }
+        };
+        plane.touch();
+        Ok(plane)
+    }
+
+    /// Creates a cluster with everything in it, in one transaction.
+    ///
+    /// # Errors
+    /// 409 AlreadyExists when the name is taken.
+    pub async fn create(&self, name: &EnvironmentName) -> Result<(), ApiError> {
+        let config = &self.shared.config;
+        let keys = KeysDocument::generate(name.as_str(), uuid::Uuid::new_v4().to_string(), config.clock.now(), config)?;
+        let documents = bootstrap::documents(&keys, config)?;
+        match self.shared.store.create_tenant(name.as_str(), documents).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::Conflict { .. }) => Err(ApiError::already_exists("vctl.dev", "virtualclusters", name.as_str())),
+            Err(e) => Err(storage::error(e)),
+        }
+    }
+
+    /// Deletes a cluster with everything in it; deleting an absent one is no error.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn delete(&self, name: &EnvironmentName) -> Result<(), ApiError> {
+        let Some(info) = self.shared.store.tenant(name.as_str()).await.map_err(storage::error)? else { return Ok(()) };
+        self.lock().remove(name.as_str());
+        match self.shared.store.delete_tenant(info.tenant).await {
+            Ok(()) | Err(StoreError::NoTenant(_)) => {}
+            Err(e) => return Err(storage::error(e)),
+        }
+        // A request in between may have loaded it again.
+        self.lock().retain(|_, p| p.tenant != info.tenant);
+        Ok(())
+    }
+
+    /// Names of all clusters.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn names(&self) -> Result<Vec<String>, ApiError> {
+        Ok(self.shared.store.tenants().await.map_err(storage::error)?.into_iter().map(|t| t.name).collect())
+    }
+
+    /// Name of a tenant of the store, as in its feed; none for one that is no cluster (any more).
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn name_of(&self, tenant: Tenant) -> Result<Option<String>, ApiError> {
+        if let Some(plane) = self.lock().values().find(|p| p.tenant == tenant) {
+            return Ok(Some(plane.name.clone()));
+        }
+        Ok(self.shared.store.tenants().await.map_err(storage::error)?.into_iter().find(|t| t.tenant == tenant).map(|t| t.name))
+    }
+
+    /// Answers a request to a cluster. The path is already stripped of `/clusters/NAME`.
+    pub async fn handle(&self, name: &str, request: Request<Body>, peer: Peer) -> Response<Body> {
+        match self.plane(name).await {
+            Ok(plane) => server::serve(plane, request, peer).await,
+            Err(e) => server::respond::error(&e),
+        }
+    }
+
+    /// Calls into a cluster from inside the process. Nothing is read until the first call.
+    pub fn client(&self, name: &EnvironmentName, user: User) -> Arc<dyn Client> {
+        Arc::new(InProcess::new(self.clone(), name.as_str().to_owned(), user))
+    }
+
+    /// A kubeconfig (YAML) for the cluster's administrator, with a client certificate of its own.
+    ///
+    /// # Errors
+    /// 404 when there is no such cluster.
+    pub async fn kubeconfig(&self, name: &EnvironmentName, server_url: &str) -> Result<String, ApiError> {
+        use base64::{Engine, engine::general_purpose::STANDARD};
+
+        let plane = self.plane(name.as_str()).await?;
+        let config = &self.shared.config;
+        let validity = Validity::from_now(plane.now(), config.client_certificate_lifetime);
+        let identity = plane.keys_document().await?.client("kubernetes-admin", MASTERS, validity)?;
+        let kubeconfig = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": name,
+            "clusters": [{ "name": name, "cluster": {
+                "server": server_url, "certificate-authority-data": STANDARD.encode(&config.server_ca_pem),
+            } }],
+            "users": [{ "name": name, "user": {
+                "client-certificate-data": STANDARD.encode(identity.certificate_pem),
+                "client-key-data": STANDARD.encode(identity.key_pem),
+            } }],
+            "contexts": [{ "name": name, "context": { "cluster": name, "user": name } }],
+        });
+        serde_yaml::to_string(&kubeconfig).map_err(ApiError::internal)
+    }
+}

@@ -1,0 +1,201 @@
+//! What can be done with objects: the second half of the pipeline, shared by requests from outside and from inside the process.
+//! Authentication and authorization have happened; encoding comes after.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod list;
+pub(crate) mod strategy;
+pub(crate) mod update;
+pub(crate) mod watch;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use vctl_machinery::{apply::Manager, catalog::Descriptor, schema, status::ApiError};
+use vctl_store::{Entry, Expect, Key, Revision, StoreError, Write};
+
+use crate::{convert, document, keys::seconds, plane::Plane, storage, user::User};
+
+/// What to do with unknown and duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// One request: who, on which cluster, how.
+pub(crate) struct Call {
+    pub plane: Arc<Plane>,
+    pub user: Arc<User>,
+    pub dry_run: bool,
+    pub manager: String,
+    pub validation: FieldValidation,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Call {
+    pub(crate) fn new(plane: Arc<Plane>, user: Arc<User>, manager: String) -> Self {
+        Self { plane, user, dry_run: false, manager, validation: FieldValidation::default(), warnings: Mutex::default() }
+    }
+
+    /// Adds a `Warning` header to the answer.
+    pub(crate) fn warn(&self, text: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn now(&self) -> String {
+        seconds(self.plane.now())
+    }
+
+    /// The field manager for managedFields.
+    pub(crate) fn manager<'a>(&'a self, target: &'a Target, now: &'a str) -> Manager<'a> {
+        Manager { name: &self.manager, subresource: &target.subresource, now }
+    }
+
+    /// Reads the object as stored, in the version of the target.
+    pub(crate) async fn find(&self, target: &Target) -> Result<Option<(Entry, Value)>, ApiError> {
+        let Some(entry) = self.plane.entry(&target.key()).await? else { return Ok(None) };
+        let object = self.object(&target.descriptor, &entry.key, &entry.value, entry.revision)?;
+        Ok(Some((entry, object)))
+    }
+
+    /// Reads the object.
+    pub(crate) async fn get(&self, target: &Target) -> Result<Value, ApiError> {
+        self.find(target).await?.map(|f| f.1).ok_or_else(|| target.not_found())
+    }
+
+    /// A stored document as an object of the descriptor's version.
+    pub(crate) fn object(&self, descriptor: &Descriptor, key: &Key, value: &[u8], revision: Revision) -> Result<Value, ApiError> {
+        let mut object = document::decode(&self.plane.keys.origin, key, value, revision)?;
+        convert::from_storage(descriptor, &mut object);
+        Ok(object)
+    }
+
+    /// Checks types, notes or refuses unknown fields, prunes them. `noted` are duplicates found while parsing.
+    pub(crate) fn check(&self, descriptor: &Descriptor, object: &mut Value, noted: Vec<String>) -> Result<(), ApiError> {
+        let unreadable = |why: &str| {
+            ApiError::bad_request(format!(
+                "{} in version {:?} cannot be handled as a {}: {why}",
+                descriptor.kind, descriptor.version, descriptor.kind
+            ))
+        };
+        let unknown = schema::decode(descriptor, object).map_err(|e| unreadable(&e))?;
+        let mut strict = noted;
+        strict.extend(unknown);
+        if strict.is_empty() {
+            return Ok(());
+        }
+        match self.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => strict.into_iter().for_each(|w| self.warn(w)),
+            FieldValidation::Strict => return Err(unreadable(&format!("strict decoding error: {}", strict.join(", ")))),
+        }
+        Ok(())
+    }
+
+    /// Writes an object with what belongs to it, or pretends to. `None` means that something else was written in between.
+    pub(crate) async fn commit(
+        &self,
+        target: &Target,
+        expect: Expect,
+        object: Option<&Value>,
+        more: Vec<Write>,
+    ) -> Result<Commit, ApiError> {
+        let value = match object {
+            Some(object) => {
+                let mut stored = object.clone();
+                convert::to_storage(&target.descriptor, &mut stored);
+                Some(document::encode(&stored)?)
+            }
+            None => None,
+        };
+        if self.dry_run {
+            return Ok(Commit::Done(0));
+        }
+        let resource = target.resource();
+        let mut writes = vec![Write { key: target.key(), expect, value }];
+        writes.extend(more);
+        match self.plane.store().transact(self.plane.tenant, writes).await {
+            Ok(revisions) => {
+                self.plane.changed(&resource);
+                Ok(Commit::Done(revisions.first().copied().unwrap_or_default()))
+            }
+            Err(StoreError::Conflict { index: 0, current }) => Ok(Commit::Changed(current.is_some())),
+            Err(StoreError::Conflict { .. }) => Ok(Commit::Taken),
+            Err(e) => Err(storage::error(e)),
+        }
+    }
+}
+
+/// What came of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commit {
+    /// Written at this revision; 0 for a dry run.
+    Done(Revision),
+    /// The object was not as expected; true when there is one.
+    Changed(bool),
+    /// Something that belongs to it (an address, a port) was taken in the meantime.
+    Taken,
+}
+
+/// Which object, in which version, through which subresource.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub descriptor: Arc<Descriptor>,
+    pub namespace: String,
+    pub name: String,
+    pub subresource: String,
+}
+
+impl Target {
+    pub(crate) fn new(descriptor: Arc<Descriptor>, namespace: &str, name: &str) -> Self {
+        Self { descriptor, namespace: namespace.into(), name: name.into(), subresource: String::new() }
+    }
+
+    pub(crate) fn through(mut self, subresource: &str) -> Self {
+        subresource.clone_into(&mut self.subresource);
+        self
+    }
+
+    /// The store's resource.
+    pub(crate) fn resource(&self) -> String {
+        convert::storage_resource(&self.descriptor)
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(&self.resource(), &self.namespace, &self.name)
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.descriptor.group == group && self.descriptor.plural == plural
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(&self.descriptor.group, &self.descriptor.plural, &self.name)
+    }
+
+    pub(crate) fn conflict(&self, why: &str) -> ApiError {
+        ApiError::conflict(&self.descriptor.group, &self.descriptor.plural, &self.name, why)
+    }
+
+    pub(crate) fn modified(&self) -> ApiError {
+        ApiError::modified(&self.descriptor.group, &self.descriptor.plural, &self.name)
+    }
+
+    pub(crate) fn forbidden(&self, name: &str, why: &str) -> ApiError {
+        ApiError::forbidden(&self.descriptor.group, &self.descriptor.plural, name, why)
+    }
+
+    pub(crate) fn invalid(&self, errors: &[vctl_machinery::validate::FieldError]) -> ApiError {
+        ApiError::invalid(&self.descriptor.group, &self.descriptor.kind, &self.name, errors)
+    }
+}

@@ -1,0 +1,129 @@
+//! Creating objects.
+
+use jiff::Timestamp;
+use rand::Rng;
+use serde_json::{Value, json};
+use vctl_machinery::{apply, defaults, status::ApiError, validate};
+use vctl_store::Expect;
+
+use super::{Call, Commit, Target, strategy};
+use crate::{
+    admission,
+    document::{meta, set_meta},
+};
+
+/// How often a generated name may turn out to be taken.
+const NAME_ATTEMPTS: usize = 8;
+/// Longest base of a generated name.
+const BASE_LENGTH: usize = 58;
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Five characters that make no words.
+pub(crate) fn random_suffix() -> String {
+    let mut rng = rand::rng();
+    (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+}
+
+impl Call {
+    /// Creates an object that has been decoded. The target's name is empty or must agree with the object's.
+    pub(crate) async fn create(&self, target: &Target, object: Value) -> Result<Value, ApiError> {
+        self.create_owned(target, object, true).await
+    }
+
+    /// Creates an object; `record` is false when its managedFields are already right (server-side apply).
+    pub(crate) async fn create_owned(&self, target: &Target, mut object: Value, record: bool) -> Result<Value, ApiError> {
+        let descriptor = &target.descriptor;
+        place(target, &mut object)?;
+        let now = self.now();
+        defaults::apply(descriptor, &mut object);
+        let generate = meta(&object, "name").is_empty().then(|| meta(&object, "generateName").to_owned()).filter(|g| !g.is_empty());
+
+        let mut target = target.clone();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut new = object.clone();
+            if let Some(base) = &generate {
+                let base: String = base.chars().take(BASE_LENGTH).collect();
+                set_meta(&mut new, "name", Some(format!("{base}{}", random_suffix()).into()));
+            }
+            meta(&new, "name").clone_into(&mut target.name);
+            system_fields(&mut new, &now);
+            strategy::prepare_create(descriptor, &mut new, &now);
+            let more = admission::create(self, &target, &mut new).await?;
+            defaults::apply(descriptor, &mut new);
+            if record {
+                apply::record_update(descriptor, None, &mut new, &self.manager(&target, &now));
+            }
+            let errors = validate::create(descriptor, &new);
+            if !errors.is_empty() {
+                return Err(target.invalid(&errors));
+            }
+            match self.commit(&target, Expect::Absent, Some(&new), more).await? {
+                Commit::Done(0) => {
+                    if self.plane.entry(&target.key()).await?.is_some() {
+                        return Err(ApiError::already_exists(&descriptor.group, &descriptor.plural, &target.name));
+                    }
+                    return Ok(new);
+                }
+                Commit::Done(revision) => {
+                    set_meta(&mut new, "resourceVersion", Some(revision.to_string().into()));
+                    return Ok(new);
+                }
+                Commit::Taken if attempt < 64 => {}
+                Commit::Changed(_) if generate.is_some() && attempt < NAME_ATTEMPTS => {}
+                Commit::Changed(_) | Commit::Taken => {
+                    return Err(ApiError::already_exists(&descriptor.group, &descriptor.plural, &target.name));
+                }
+            }
+        }
+    }
+}
+
+/// Puts the object where the URL says, if it does not say otherwise.
+pub(crate) fn place(target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    if !object.is_object() {
+        return Err(ApiError::bad_request(format!("the object provided is unrecognized (must be of type {})", target.descriptor.kind)));
+    }
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    let namespace = meta(object, "namespace");
+    if target.descriptor.namespaced {
+        if !namespace.is_empty() && namespace != target.namespace {
+            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        }
+        set_meta(object, "namespace", Some(target.namespace.clone().into()));
+    } else if !namespace.is_empty() {
+        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+    } else {
+        set_meta(object, "namespace", None);
+    }
+    let name = meta(object, "name");
+    if !target.name.is_empty() && name != target.name {
+        if !name.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                target.name
+            )));
+        }
+        set_meta(object, "name", Some(target.name.clone().into()));
+    }
+    object["apiVersion"] = target.descriptor.api_version().into();
+    object["kind"] = target.descriptor.kind.clone().into();
+    Ok(())
+}
+
+/// What the server alone says of a new object.
+fn system_fields(object: &mut Value, now: &str) {
+    for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+        set_meta(object, field, None);
+    }
+    set_meta(object, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
+    set_meta(object, "creationTimestamp", Some(now.into()));
+}
+
+/// Parses a time in an object.
+pub(crate) fn time(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
+}

@@ -1,0 +1,202 @@
+//! Lists: at a revision, selected, in pages.
+
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use vctl_machinery::{
+    catalog::Descriptor,
+    selector::{FieldSelector, LabelSelector},
+    status::ApiError,
+};
+use vctl_store::{ListOptions, Revision, Scope, StoreError};
+
+use super::{Call, Target};
+use crate::storage;
+
+/// What a list or watch selects.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+}
+
+impl Selection {
+    /// From the query parameters.
+    pub(crate) fn parse(descriptor: &Descriptor, labels: &str, fields: &str) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?;
+        let fields = if fields.is_empty() {
+            FieldSelector::default()
+        } else {
+            FieldSelector::parse(descriptor, fields).map_err(ApiError::bad_request)?
+        };
+        Ok(Self { labels, fields })
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    pub(crate) fn matches(&self, descriptor: &Descriptor, object: &Value) -> bool {
+        self.labels.matches(object.pointer("/metadata/labels").unwrap_or(&Value::Null)) && self.fields.matches(descriptor, object)
+    }
+}
+
+/// Which revision a list is to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum At {
+    /// The newest.
+    #[default]
+    Newest,
+    /// This one or a newer one.
+    NotOlderThan(Revision),
+    /// This one.
+    Exact(Revision),
+}
+
+/// One page of a list.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub items: Vec<Value>,
+    pub revision: Revision,
+    /// Token for the next page.
+    pub next: Option<String>,
+    /// How many follow, where that is known.
+    pub remaining: Option<usize>,
+}
+
+/// What a list request asks for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListQuery {
+    pub selection: Selection,
+    pub at: At,
+    pub limit: usize,
+    pub token: String,
+}
+
+/// How long a request waits for a revision that has not been reached.
+const WAIT: Duration = Duration::from_secs(3);
+
+fn token(revision: Revision, namespace: &str, name: &str) -> String {
+    let start = format!("{namespace}/{name}\u{0}");
+    URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": start }).to_string())
+}
+
+fn parse_token(text: &str) -> Result<(Option<Revision>, (String, String)), ApiError> {
+    let invalid = || ApiError::bad_request("continue key is not valid");
+    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid())?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+    if value["v"] != "meta.k8s.io/v1" {
+        return Err(ApiError::bad_request("continue key is not valid: server does not recognize this encoded version"));
+    }
+    let start = value["start"].as_str().unwrap_or_default().trim_end_matches('\u{0}');
+    let (namespace, name) = start.split_once('/').ok_or_else(invalid)?;
+    // -1: wherever the list is now, from here on (a token that was given with 410).
+    let revision = value["rv"].as_i64().ok_or_else(invalid)?;
+    Ok((u64::try_from(revision).ok().filter(|r| *r > 0), (namespace.to_owned(), name.to_owned())))
+}
+
+impl Call {
+    /// Waits until the cluster has reached a revision.
+    pub(crate) async fn reach(&self, revision: Revision) -> Result<(), ApiError> {
+        let store = self.plane.store();
+        let tenant = self.plane.tenant;
+        let deadline = tokio::time::Instant::now() + WAIT;
+        loop {
+            let newest = store.revision(tenant).await.map_err(storage::error)?;
+            if newest >= revision {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Err(ApiError::resource_version_too_large(revision, newest));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// One page.
+    pub(crate) async fn list(&self, target: &Target, query: &ListQuery) -> Result<Page, ApiError> {
+        let descriptor = &target.descriptor;
+        let scope = Scope {
+            resource: target.resource().into(),
+            namespace: (!target.namespace.is_empty()).then(|| target.namespace.as_str().into()),
+        };
+        let mut after = None;
+        let mut at = match query.at {
+            At::Newest => None,
+            At::NotOlderThan(revision) => {
+                self.reach(revision).await?;
+                None
+            }
+            At::Exact(revision) => {
+                self.reach(revision).await?;
+                Some(revision)
+            }
+        };
+        let mut consistent = true;
+        if !query.token.is_empty() {
+            let (revision, start) = parse_token(&query.token)?;
+            consistent = revision.is_some();
+            (at, after) = (revision, Some(start));
+        }
+        let selective = !query.selection.is_everything();
+        let mut page = Page::default();
+        loop {
+            let wanted = if query.limit == 0 { 0 } else { query.limit - page.items.len() };
+            // With a selector most of a page may be dropped: read more at a time than is wanted.
+            let limit = if selective && wanted > 0 { wanted.max(500) } else { wanted };
+            let options = ListOptions { scope: scope.clone(), at, after: after.clone(), limit };
+            let list = match self.plane.store().list(self.plane.tenant, options).await {
+                Ok(list) => list,
+                Err(StoreError::Compacted { .. }) if !query.token.is_empty() => return Err(self.expired_token(after)),
+                Err(StoreError::Compacted { .. }) => {
+                    return Err(ApiError::expired("The resourceVersion for the provided list is too old."));
+                }
+                Err(e) => return Err(storage::error(e)),
+            };
+            at = Some(list.revision);
+            page.revision = list.revision;
+            let count = list.entries.len();
+            for (i, entry) in list.entries.iter().enumerate() {
+                let object = self.object(descriptor, &entry.key, &entry.value, entry.revision)?;
+                if selective && !query.selection.matches(descriptor, &object) {
+                    continue;
+                }
+                page.items.push(object);
+                let more = i + 1 < count || list.remaining > 0;
+                if query.limit > 0 && page.items.len() == query.limit && more {
+                    page.next = Some(token(list.revision, &entry.key.namespace, &entry.key.name));
+                    page.remaining = (!selective).then(|| count - i - 1 + list.remaining);
+                    return Ok(page);
+                }
+            }
+            let Some(last) = list.entries.last().filter(|_| list.remaining > 0 && query.limit > 0) else { break };
+            after = Some((last.key.namespace.to_string(), last.key.name.to_string()));
+        }
+        if !consistent {
+            page.remaining = None;
+        }
+        Ok(page)
+    }
+
+    /// 410 with a token that goes on from the same place in a newer state.
+    fn expired_token(&self, after: Option<(String, String)>) -> ApiError {
+        let mut error = ApiError::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
+             continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with \
+             the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the \
+             first chunk was returned and now may show up in the list.",
+        );
+        if let Some((namespace, name)) = after {
+            let start = format!("{namespace}/{name}\u{0}");
+            let token = URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": -1, "start": start }).to_string());
+            error.details = json!({ "continue": token });
+        }
+        error
+    }
+
+    /// Everything that is selected.
+    pub(crate) async fn list_all(&self, target: &Target, selection: &Selection) -> Result<Page, ApiError> {
+        self.list(target, &ListQuery { selection: selection.clone(), ..ListQuery::default() }).await
+    }
+}

@@ -1,0 +1,187 @@
+//! Watches: changes of what a selection sees, from a revision on.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, stream};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use vctl_machinery::status::ApiError;
+use vctl_store::{Event, Revision, Scope, StoreError, Watch, WatchError};
+
+use super::{
+    Call, Target,
+    list::{At, ListQuery, Selection},
+};
+use crate::{document::set_meta, storage};
+
+/// How often a quiet watch says how far it has come, when asked to.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A bookmark is also sent this long before a watch ends.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// What a watch request asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct WatchQuery {
+    pub selection: Selection,
+    /// Where to start: none shows the state first.
+    pub from: Option<Revision>,
+    /// State first, then a bookmark that says so (`sendInitialEvents`), not older than `from`.
+    pub initial: bool,
+    pub bookmarks: bool,
+    pub timeout: Duration,
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(crate) enum WatchItem {
+    /// `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK` with its object.
+    Event(&'static str, Value),
+    /// The watch is over.
+    Error(ApiError),
+}
+
+struct State {
+    call: Arc<Call>,
+    target: Target,
+    query: WatchQuery,
+    watch: Watch,
+    /// Newest revision that the client knows of by this watch.
+    seen: Revision,
+    queue: std::collections::VecDeque<WatchItem>,
+    bookmark_at: Instant,
+    end: Instant,
+    last_bookmark: bool,
+    over: bool,
+}
+
+/// Opens a watch. The stream ends by itself at its timeout, when the cluster is deleted or the process stops.
+pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> Result<impl Stream<Item = WatchItem> + Send, ApiError> {
+    let mut queue = std::collections::VecDeque::new();
+    let resource: Arc<str> = target.resource().into();
+    let scope = Scope { resource, namespace: (!target.namespace.is_empty()).then(|| target.namespace.as_str().into()) };
+    let start = match query.from {
+        Some(revision) if !query.initial => {
+            call.reach(revision).await?;
+            revision
+        }
+        from => {
+            let at = from.map_or(At::Newest, At::NotOlderThan);
+            let page = call.list(&target, &ListQuery { selection: query.selection.clone(), at, ..ListQuery::default() }).await?;
+            queue.extend(page.items.into_iter().map(|o| WatchItem::Event("ADDED", o)));
+            if query.initial && query.bookmarks {
+                let mut bookmark = bookmark(&target, page.revision);
+                bookmark["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+                queue.push_back(WatchItem::Event("BOOKMARK", bookmark));
+            }
+            page.revision
+        }
+    };
+    let watch = match call.plane.store().watch(call.plane.tenant, scope, start).await {
+        Ok(watch) => watch,
+        Err(StoreError::Compacted { requested, oldest }) => return Ok(stream::iter([WatchItem::Error(too_old(requested, oldest))]).left()),
+        Err(e) => return Err(storage::error(e)),
+    };
+    let now = Instant::now();
+    let end = now + query.timeout;
+    let state = State { call, target, query, watch, seen: start, queue, bookmark_at: now + BOOKMARK_EVERY, end, last_bookmark: false, over: false };
+    Ok(stream::unfold(state, |mut state| async move { state.next().await.map(|item| (item, state)) }).right())
+}
+
+/// `futures::future::Either` as a stream, by name.
+trait Sides: Stream + Sized {
+    fn left<R: Stream<Item = Self::Item>>(self) -> futures::future::Either<Self, R> {
+        futures::future::Either::Left(self)
+    }
+    fn right<L: Stream<Item = Self::Item>>(self) -> futures::future::Either<L, Self> {
+        futures::future::Either::Right(self)
+    }
+}
+impl<S: Stream> Sides for S {}
+
+fn too_old(requested: Revision, oldest: Revision) -> ApiError {
+    ApiError::expired(format!("too old resource version: {requested} ({oldest})"))
+}
+
+fn bookmark(target: &Target, revision: Revision) -> Value {
+    json!({
+        "apiVersion": target.descriptor.api_version(), "kind": target.descriptor.kind,
+        "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": null },
+    })
+}
+
+impl State {
+    async fn next(&mut self) -> Option<WatchItem> {
+        loop {
+            if let Some(item) = self.queue.pop_front() {
+                return Some(item);
+            }
+            if self.over {
+                return None;
+            }
+            let now = Instant::now();
+            let mut wake = self.end;
+            if self.query.bookmarks {
+                if now >= self.bookmark_at {
+                    self.bookmark_at = now + BOOKMARK_EVERY;
+                    return self.progress().await;
+                }
+                let last = self.end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(now);
+                if now >= last && !self.last_bookmark {
+                    self.last_bookmark = true;
+                    return self.progress().await;
+                }
+                wake = self.bookmark_at.min(if self.last_bookmark { self.end } else { last });
+            }
+            if now >= self.end {
+                return None;
+            }
+            let tasks = self.call.plane.shared.tasks.clone();
+            tokio::select! {
+                () = tasks.cancelled() => return None,
+                () = tokio::time::sleep_until(wake) => {}
+                batch = self.watch.next() => match batch {
+                    Ok(events) => for event in events {
+                        self.seen = self.seen.max(event.revision);
+                        match self.item(&event) {
+                            Ok(Some(item)) => self.queue.push_back(item),
+                            Ok(None) => {}
+                            Err(e) => {
+                                self.over = true;
+                                self.queue.push_back(WatchItem::Error(e));
+                                break;
+                            }
+                        }
+                    },
+                    Err(WatchError::Closed) => return None,
+                    Err(WatchError::Lagged | WatchError::Compacted) => {
+                        self.over = true;
+                        return Some(WatchItem::Error(too_old(self.seen, self.seen + 1)));
+                    }
+                },
+            }
+        }
+    }
+
+    /// How far this watch has come: as far as the cluster, when nothing else is ready to be read.
+    async fn progress(&mut self) -> Option<WatchItem> {
+        Some(WatchItem::Event("BOOKMARK", bookmark(&self.target, self.seen)))
+    }
+
+    /// What the selection sees of a change.
+    fn item(&self, event: &Event) -> Result<Option<WatchItem>, ApiError> {
+        let descriptor = &self.target.descriptor;
+        let read = |bytes: &[u8], revision| self.call.object(descriptor, &event.key, bytes, revision);
+        let new = event.value.as_ref().map(|v| read(v, event.revision)).transpose()?;
+        let old = event.previous.as_ref().map(|(_, v)| read(v, event.revision)).transpose()?;
+        let seen = |o: &Option<Value>| o.as_ref().is_some_and(|o| self.query.selection.matches(descriptor, o));
+        Ok(match (seen(&old), seen(&new)) {
+            (false, true) => new.map(|o| WatchItem::Event("ADDED", o)),
+            (true, true) => new.map(|o| WatchItem::Event("MODIFIED", o)),
+            (true, false) => old.map(|mut o| {
+                set_meta(&mut o, "resourceVersion", Some(event.revision.to_string().into()));
+                WatchItem::Event("DELETED", o)
+            }),
+            (false, false) => None,
+        })
+    }
+}

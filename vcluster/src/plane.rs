@@ -1,0 +1,160 @@
+//! One virtual control plane in use: what is kept in memory of it between requests. Everything here can be thrown away at any time
+//! and is read again from the store.
+
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicI64, AtomicU64, Ordering},
+};
+
+use jiff::Timestamp;
+use vctl_machinery::{catalog::Catalog, status::ApiError};
+use vctl_runtime::tasks::Tasks;
+use vctl_store::{Entry, Key, ListOptions, Scope, Store, Tenant};
+
+use crate::{
+    authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
+    config::Config,
+    custom, document,
+    keys::{Keys, KeysDocument},
+    storage,
+    streams::PodStreams,
+    user::User,
+};
+
+/// What all control planes of the process share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) config: Config,
+    pub(crate) streams: Arc<dyn PodStreams>,
+    pub(crate) tasks: Tasks,
+}
+
+/// One virtual control plane.
+pub(crate) struct Plane {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tenant: Tenant,
+    pub(crate) name: String,
+    pub(crate) keys: Keys,
+    rbac: Rbac,
+    catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
+    catalog_generation: AtomicU64,
+    /// Seconds since 1970 of the last request.
+    used: AtomicI64,
+}
+
+/// The built-in resources, shared by all clusters without custom ones.
+pub(crate) fn builtin() -> Arc<Catalog> {
+    static BUILTIN: OnceLock<Arc<Catalog>> = OnceLock::new();
+    BUILTIN.get_or_init(|| Arc::new(Catalog::builtin().clone())).clone()
+}
+
+impl Plane {
+    /// Reads what is needed to serve a cluster.
+    pub(crate) async fn load(shared: Arc<Shared>, name: &str) -> Result<Arc<Self>, ApiError> {
+        let info = shared.store.tenant(name).await.map_err(storage::error)?.ok_or_else(storage::gone)?;
+        let (entry, _) = shared.store.get(info.tenant, &crate::keys::key()).await.map_err(storage::error)?;
+        let entry = entry.ok_or_else(|| ApiError::internal(format!("virtual cluster {name} has no keys; restore the data file from a backup")))?;
+        let document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
+        let keys = Keys::new(&document)?;
+        Ok(Arc::new(Self {
+            shared,
+            tenant: info.tenant,
+            name: name.to_owned(),
+            keys,
+            rbac: Rbac::default(),
+            catalog: Mutex::new(None),
+            catalog_generation: AtomicU64::new(0),
+            used: AtomicI64::new(0),
+        }))
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.shared.store
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.config.clock.now()
+    }
+
+    pub(crate) fn touch(&self) {
+        self.used.store(self.now().as_second(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn last_used(&self) -> i64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The keys as stored, with the private parts.
+    pub(crate) async fn keys_document(&self) -> Result<KeysDocument, ApiError> {
+        let entry = self.entry(&crate::keys::key()).await?.ok_or_else(storage::gone)?;
+        serde_json::from_slice(&entry.value).map_err(ApiError::internal)
+    }
+
+    /// One document.
+    pub(crate) async fn entry(&self, key: &Key) -> Result<Option<Entry>, ApiError> {
+        Ok(self.store().get(self.tenant, key).await.map_err(storage::error)?.0)
+    }
+
+    /// One object in its storage version, for admission and authentication.
+    pub(crate) async fn object(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<serde_json::Value>, ApiError> {
+        let Some(entry) = self.entry(&Key::new(resource, namespace, name)).await? else { return Ok(None) };
+        document::decode(&self.keys.origin, &entry.key, &entry.value, entry.revision).map(Some)
+    }
+
+    /// All objects of a resource in their storage version.
+    pub(crate) async fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<serde_json::Value>, ApiError> {
+        let scope = Scope { resource: resource.into(), namespace: namespace.map(Into::into) };
+        let list = self
+            .store()
+            .list(self.tenant, ListOptions { scope, at: None, after: None, limit: 0 })
+            .await
+            .map_err(storage::error)?;
+        list.entries.iter().map(|e| document::decode(&self.keys.origin, &e.key, &e.value, e.revision)).collect()
+    }
+
+    /// The resources this cluster serves.
+    pub(crate) async fn catalog(&self) -> Result<Arc<Catalog>, ApiError> {
+        let generation = self.catalog_generation.load(Ordering::SeqCst);
+        if let Some((of, catalog)) = &*self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
+            && *of == generation
+        {
+            return Ok(catalog.clone());
+        }
+        let rows = custom::rows(&self.objects(custom::DEFINITIONS, None).await?);
+        let catalog = if rows.is_empty() { builtin() } else { Arc::new(builtin().with(rows)) };
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, catalog.clone()));
+        Ok(catalog)
+    }
+
+    /// Tells the caches that an object of this resource has changed.
+    pub(crate) fn changed(&self, resource: &str) {
+        if resource.ends_with(RBAC) {
+            self.rbac.invalidate();
+        } else if resource == custom::DEFINITIONS {
+            self.catalog_generation.fetch_add(1, Ordering::SeqCst);
+            *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    /// Tells the caches that anything may have changed.
+    pub(crate) fn changed_unknown(&self) {
+        self.changed(RBAC);
+        self.changed(custom::DEFINITIONS);
+    }
+
+    /// Whether the user may do this.
+    pub(crate) async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ApiError> {
+        authorization::decide(&self.rbac, self.store(), self.tenant, user, attributes).await
+    }
+
+    /// 403 unless the user may do this.
+    pub(crate) async fn require(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
+        let decision = self.decide(user, attributes).await?;
+        if decision.allowed { Ok(()) } else { Err(authorization::forbidden(user, attributes, &decision.reason)) }
+    }
+
+    /// The roles and bindings.
+    pub(crate) async fn rbac(&self) -> Result<Arc<authorization::Index>, ApiError> {
+        self.rbac.index(self.store(), self.tenant).await
+    }
+}
