@@ -1,11 +1,34 @@
 //! The virtual control plane: a multi-tenant, Kubernetes-compatible API server and its controllers.
 //!
+//! * [`ControlPlanes`]: all clusters of the process: create, delete, answer requests.
 //! * [`client`]: calls into the pipeline from inside the process (controllers, syncer, portal).
 //! * [`streams`]: what the API server needs from workers: logs, exec, port-forward.
 //!
 //! Layer L2.
 
+mod admission;
+mod authentication;
+mod authorization;
+mod bootstrap;
 pub mod client;
+pub mod config;
+pub mod control_planes;
 pub mod controllers;
+mod convert;
+mod custom;
+mod document;
+mod in_process;
+mod keys;
+mod objects;
+mod plane;
+mod request;
+mod server;
+mod storage;
 pub mod streaming;
 pub mod streams;
+mod subresource;
+pub mod user;
+
+pub use config::Config;
+pub use control_planes::{ControlPlanes, Peer};
+pub use user::User;

@@ -131,7 +131,7 @@ pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &m
     }
     if descriptor.has_generation {
         let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        let after = if desired_differs(new, old) { before + 1 } else { before };
+        let after = if subresource != "binding" && desired_differs(new, old) { before + 1 } else { before };
         if after > 0 {
             set_meta(new, "generation", Some(json!(after)));
         }

@@ -170,7 +170,11 @@ impl Call {
             if record {
                 apply::record_update(descriptor, Some(&old), &mut new, &self.manager(target, &now));
             }
-            let errors = validate::update(descriptor, &target.subresource, &new, &old);
+            let errors = match target.subresource.as_str() {
+                // A binding has been checked as what it is.
+                "binding" => Vec::new(),
+                subresource => validate::update(descriptor, subresource, &new, &old),
+            };
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));
             }
@@ -178,7 +182,7 @@ impl Call {
                 return Ok(old);
             }
             let removed = is_done(target, &new);
-            let more = if removed { crate::admission::release(target, &old) } else { more };
+            let more = if removed { admission::release(self, target, &old).await? } else { more };
             let object = if removed { None } else { Some(&new) };
             match self.commit(target, Expect::Revision(entry.revision), object, more).await? {
                 Commit::Done(0) => return Ok(new),

@@ -1,0 +1,65 @@
+//! Admission: what a cluster adds to objects and refuses, beyond what their schema says.
+
+mod disruption;
+mod namespace;
+mod pod;
+mod rbac;
+pub(crate) mod service;
+mod service_account;
+
+pub(crate) use disruption::evict;
+
+use serde_json::Value;
+use vctl_machinery::status::ApiError;
+use vctl_store::Write;
+
+use crate::objects::{Call, Target};
+
+/// Completes or refuses a new object; returns what must be written together with it.
+pub(crate) async fn create(call: &Call, target: &Target, object: &mut Value) -> Result<Vec<Write>, ApiError> {
+    if target.descriptor.namespaced {
+        namespace::exists(call, target, object).await?;
+    }
+    match (&*target.descriptor.group, &*target.descriptor.plural) {
+        ("", "pods") => {
+            service_account::admit(call, target, object).await?;
+            pod::priority(call, target, object).await?;
+            pod::tolerations(object);
+            Ok(Vec::new())
+        }
+        ("", "services") => service::create(call, target, object).await,
+        ("rbac.authorization.k8s.io", _) => {
+            rbac::no_escalation(call, target, object).await?;
+            Ok(Vec::new())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Completes or refuses a change.
+pub(crate) async fn update(call: &Call, target: &Target, old: &Value, new: &mut Value) -> Result<Vec<Write>, ApiError> {
+    if !target.subresource.is_empty() {
+        return Ok(Vec::new());
+    }
+    match (&*target.descriptor.group, &*target.descriptor.plural) {
+        ("", "services") => service::update(call, target, old, new).await,
+        ("rbac.authorization.k8s.io", _) if new.get("rules") != old.get("rules") || new.get("subjects") != old.get("subjects") => {
+            rbac::no_escalation(call, target, new).await?;
+            Ok(Vec::new())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Refuses a deletion, or returns what must be written when the object goes.
+pub(crate) async fn delete(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+    if target.is("", "namespaces") {
+        namespace::may_be_deleted(target)?;
+    }
+    release(call, target, object).await
+}
+
+/// What goes together with an object.
+pub(crate) async fn release(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+    if target.is("", "services") { service::release(call, object).await } else { Ok(Vec::new()) }
+}

@@ -1,0 +1,200 @@
+//! Who makes a request: client certificates of the cluster's own authority, service account tokens, or nobody in particular;
+//! then whom they act for.
+
+use http::{HeaderMap, header};
+use serde_json::Value;
+use vctl_machinery::status::ApiError;
+
+use crate::{
+    authorization::{forbidden, rules::Attributes},
+    control_planes::Peer,
+    document::{is_terminating, meta},
+    objects::create::time,
+    plane::Plane,
+    user::{AUTHENTICATED, User},
+};
+
+const CLAIMS: &str = "kubernetes.io";
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+/// How long a deleted object's token still counts.
+const DELETED_LEEWAY_SECONDS: i64 = 60;
+
+/// The user of a request; 401 for credentials that are wrong, `system:anonymous` for none.
+pub(crate) async fn authenticate(plane: &Plane, headers: &HeaderMap, peer: &Peer) -> Result<User, ApiError> {
+    let mut refused = false;
+    if !peer.certificates.is_empty() {
+        match plane.keys.trust.verify(&peer.certificates, plane.now()) {
+            Ok(subject) if !subject.common_name.is_empty() => {
+                let mut user = User::new(subject.common_name, subject.organizations);
+                user.groups.push(AUTHENTICATED.to_owned());
+                return Ok(user);
+            }
+            Ok(_) => refused = true,
+            Err(error) => {
+                tracing::debug!(%error, "a client certificate was refused");
+                refused = true;
+            }
+        }
+    }
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if let Some((scheme, token)) = authorization.split_once(' ')
+        && scheme.eq_ignore_ascii_case("bearer")
+        && !token.trim().is_empty()
+    {
+        let (mut user, _) = by_token(plane, token.trim(), &[]).await?;
+        user.groups.push(AUTHENTICATED.to_owned());
+        return Ok(user);
+    }
+    if refused { Err(ApiError::unauthorized()) } else { Ok(User::anonymous()) }
+}
+
+/// The service account of a token, and for which of the wanted audiences (none: this server's own) it is meant. 401 unless it is
+/// genuine, current, and everything it is bound to still exists.
+pub(crate) async fn by_token(plane: &Plane, token: &str, audiences: &[String]) -> Result<(User, Vec<String>), ApiError> {
+    match verify(plane, token, audiences).await? {
+        Ok(known) => Ok(known),
+        Err(why) => {
+            tracing::debug!(why, "a token was refused");
+            Err(ApiError::unauthorized())
+        }
+    }
+}
+
+async fn verify(plane: &Plane, token: &str, audiences: &[String]) -> Result<Result<(User, Vec<String>), &'static str>, ApiError> {
+    let mut validation = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::ES256);
+    // Times and audiences are checked below, by the cluster's clock.
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    let Ok(decoded) = jsonwebtoken::decode::<Value>(token, &plane.keys.verify, &validation) else {
+        return Ok(Err("the signature is not this cluster's"));
+    };
+    let claims = decoded.claims;
+    let now = plane.now().as_second();
+    if claims["iss"] != plane.keys.issuer.as_str() {
+        return Ok(Err("another issuer"));
+    }
+    if claims["exp"].as_i64().is_none_or(|e| e <= now) || claims["nbf"].as_i64().is_some_and(|n| n > now + 1) {
+        return Ok(Err("expired, or not valid yet"));
+    }
+    let own = [plane.keys.issuer.clone()];
+    let wanted = if audiences.is_empty() { &own[..] } else { audiences };
+    let meant: Vec<&str> = match &claims["aud"] {
+        Value::String(one) => vec![one],
+        many => many.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+    };
+    let matching: Vec<String> = wanted.iter().filter(|w| meant.contains(&w.as_str())).cloned().collect();
+    if matching.is_empty() {
+        return Ok(Err("meant for another audience"));
+    }
+    let private = &claims[CLAIMS];
+    let namespace = private["namespace"].as_str().unwrap_or_default();
+    let name = private["serviceaccount"]["name"].as_str().unwrap_or_default();
+    if !bound(plane, "serviceaccounts", namespace, &private["serviceaccount"]).await? {
+        return Ok(Err("its service account is gone"));
+    }
+    for (field, resource) in [("pod", "pods"), ("secret", "secrets")] {
+        if !private[field].is_null() && !bound(plane, resource, namespace, &private[field]).await? {
+            return Ok(Err("the object it is bound to is gone"));
+        }
+    }
+    let mut user = service_account(namespace, name);
+    user.uid = private["serviceaccount"]["uid"].as_str().unwrap_or_default().to_owned();
+    let mut extra = |key: &str, value: &Value| {
+        if let Some(value) = value.as_str() {
+            user.extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
+        }
+    };
+    if let Some(id) = claims["jti"].as_str() {
+        extra("credential-id", &format!("JTI={id}").into());
+    }
+    extra("pod-name", &private["pod"]["name"]);
+    extra("pod-uid", &private["pod"]["uid"]);
+    extra("node-name", &private["node"]["name"]);
+    extra("node-uid", &private["node"]["uid"]);
+    Ok(Ok((user, matching)))
+}
+
+/// The user of a service account.
+pub(crate) fn service_account(namespace: &str, name: &str) -> User {
+    User::new(
+        format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
+        ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")],
+    )
+}
+
+/// Whether an object of this name and uid is there and not long deleted.
+async fn bound(plane: &Plane, resource: &str, namespace: &str, reference: &Value) -> Result<bool, ApiError> {
+    let name = reference["name"].as_str().unwrap_or_default();
+    let Some(object) = plane.object(resource, namespace, name).await? else { return Ok(false) };
+    let deleted = is_terminating(&object)
+        && time(meta(&object, "deletionTimestamp")).is_some_and(|t| t.as_second() + DELETED_LEEWAY_SECONDS < plane.now().as_second());
+    Ok(reference["uid"] == meta(&object, "uid") && !deleted)
+}
+
+/// The user to act for, if the request says so and its user may.
+pub(crate) async fn impersonate(plane: &Plane, user: User, headers: &HeaderMap) -> Result<User, ApiError> {
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+    let name = text("impersonate-user");
+    let uid = text("impersonate-uid");
+    let groups: Vec<String> =
+        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).map(ToOwned::to_owned).collect();
+    let extra: Vec<(String, String)> = headers
+        .iter()
+        .filter_map(|(k, v)| Some((k.as_str().strip_prefix("impersonate-extra-")?.to_owned(), v.to_str().ok()?.to_owned())))
+        .map(|(k, v)| (unescape(&k), v))
+        .collect();
+    if name.is_empty() {
+        if uid.is_empty() && groups.is_empty() && extra.is_empty() {
+            return Ok(user);
+        }
+        return Err(ApiError::internal("requested impersonation of groups, a uid or extras without impersonating a user"));
+    }
+    let check = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| Attributes {
+        verb: "impersonate".into(),
+        path: None,
+        group: group.into(),
+        version: "v1".into(),
+        resource: resource.into(),
+        subresource: subresource.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+    };
+    const AUTHENTICATION: &str = "authentication.k8s.io";
+    let mut wanted = Vec::new();
+    let account = name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')).map(|(ns, n)| (ns.to_owned(), n.to_owned()));
+    match &account {
+        Some((namespace, account)) => wanted.push(check("", "serviceaccounts", "", namespace, account)),
+        None => wanted.push(check("", "users", "", "", &name)),
+    }
+    wanted.extend(groups.iter().map(|g| check("", "groups", "", "", g)));
+    wanted.extend(extra.iter().map(|(k, v)| check(AUTHENTICATION, "userextras", k, "", v)));
+    if !uid.is_empty() {
+        wanted.push(check(AUTHENTICATION, "uids", "", "", &uid));
+    }
+    for attributes in &wanted {
+        let decision = plane.decide(&user, attributes).await?;
+        if !decision.allowed {
+            return Err(forbidden(&user, attributes, &decision.reason));
+        }
+    }
+    let mut other = match &account {
+        Some((namespace, account)) if groups.is_empty() => service_account(namespace, account),
+        _ => User::new(name, groups),
+    };
+    other.uid = uid;
+    for (key, value) in extra {
+        other.extra.entry(key).or_default().push(value);
+    }
+    let anonymous = other.name == "system:anonymous" || other.in_group("system:unauthenticated");
+    let extra_group = if anonymous { "system:unauthenticated" } else { AUTHENTICATED };
+    if !other.in_group(extra_group) {
+        other.groups.push(extra_group.to_owned());
+    }
+    Ok(other)
+}
+
+/// Keys of extras are percent-encoded in header names.
+fn unescape(key: &str) -> String {
+    crate::request::Query::parse(&format!("k={}", key.replace('+', "%2B"))).get("k").to_owned()
+}

@@ -1,0 +1,451 @@
+//! Requests about resources.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use serde_json::{Value, json};
+use vctl_machinery::{catalog::{Catalog, Descriptor}, status::ApiError, table};
+
+use super::{Context, actions, body, negotiate::{self, Accept, Form}, pods, respond, review, watch};
+use crate::{
+    document::{meta, resource_version},
+    objects::{
+        Call, Target,
+        delete::{DeleteOptions, Deleted},
+        list::{At, ListQuery, Page, Selection},
+        strategy,
+        update::Patch,
+    },
+    subresource,
+};
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// Answers a request that has been authorized.
+pub(crate) async fn serve(context: Context, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    let catalog = context.plane.catalog().await?;
+    let info = &context.info;
+    let Some(descriptor) = catalog.resource(&info.group, &info.version, &info.resource).cloned() else {
+        return Ok(respond::page_not_found());
+    };
+    if !info.subresource.is_empty() && descriptor.subresource(&info.subresource).is_none() {
+        return Ok(respond::page_not_found());
+    }
+    let namespace = if descriptor.namespaced { info.namespace.as_str() } else { "" };
+    let named = !info.name.is_empty() && !matches!(&*info.verb, "list" | "watch" | "deletecollection");
+    // Without a namespace there are only lists, watches and reviews.
+    if descriptor.namespaced && namespace.is_empty() && !matches!(&*info.verb, "list" | "watch") {
+        return Ok(respond::method_not_allowed());
+    }
+    let name = if named { info.name.as_str() } else { "" };
+    let target = Target::new(descriptor.clone(), namespace, name).through(&info.subresource);
+    if !supported(&descriptor, &context) {
+        return Err(ApiError::method_not_allowed(&descriptor.group, &descriptor.plural, &info.verb));
+    }
+    if let Some(answer) = special(&context, &catalog, &target, request.headers().clone()) {
+        return answer.run(context, catalog, target, request).await;
+    }
+    match &*info.verb {
+        "get" => get(&context, &target).await,
+        "list" => list(&context, &target).await,
+        "watch" => watch::serve(&context, target).await,
+        "create" => create(context, target, request).await,
+        "update" => update(context, target, request).await,
+        "patch" => patch(context, target, request).await,
+        "delete" => delete(context, target, request).await,
+        "deletecollection" => delete_collection(context, target, request).await,
+        _ => Ok(respond::method_not_allowed()),
+    }
+}
+
+fn supported(descriptor: &Descriptor, context: &Context) -> bool {
+    let verb = context.info.verb.as_str();
+    let verbs = match context.info.subresource.as_str() {
+        "" => &descriptor.verbs,
+        name => match descriptor.subresource(name) {
+            Some(s) => &s.verbs,
+            None => return false,
+        },
+    };
+    verbs.iter().any(|v| v == verb) || (verb == "watch" && verbs.iter().any(|v| v == "list"))
+}
+
+/// Requests that are no create, read, update or delete of an object.
+enum Special {
+    Review,
+    Log,
+    Session,
+    Action,
+}
+
+fn special(context: &Context, catalog: &Catalog, target: &Target, headers: http::HeaderMap) -> Option<Special> {
+    let _ = (catalog, headers);
+    let group = target.descriptor.group.as_str();
+    if matches!(group, "authorization.k8s.io") || (group == "authentication.k8s.io" && target.descriptor.verbs == ["create"]) {
+        return Some(Special::Review);
+    }
+    if group.is_empty() && target.descriptor.plural == "pods" {
+        match context.info.subresource.as_str() {
+            "log" => return Some(Special::Log),
+            "exec" | "attach" | "portforward" => return Some(Special::Session),
+            _ => {}
+        }
+    }
+    let creates = context.info.verb == "create";
+    (creates && (!target.subresource.is_empty() || target.is("", "bindings"))).then_some(Special::Action)
+}
+
+impl Special {
+    async fn run(self, context: Context, catalog: Arc<Catalog>, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        match self {
+            Self::Log => pods::log(&context, &target).await,
+            Self::Session => pods::session(context, target, request).await,
+            Self::Review => {
+                let accept = negotiate::accept(&context.headers, &context.query)?;
+                let object = read_object(&context, &target.descriptor, request).await?.0;
+                let answer = review::answer(&context, &target, object).await?;
+                respond::object(StatusCode::CREATED, &answer, &accept, &context.headers, &[])
+            }
+            Self::Action => {
+                let accept = negotiate::accept(&context.headers, &context.query)?;
+                let call = context.call()?;
+                let limit = context.plane.shared.config.max_body;
+                let (parts, stream) = request.into_parts();
+                let bytes = body::read(stream, &parts.headers, limit).await?;
+                let (object, _) = body::object(&bytes, &parts.headers)?;
+                let answer = actions::create(&call, &catalog, target, object).await?;
+                respond::object(StatusCode::CREATED, &answer, &accept, &context.headers, &call.take_warnings())
+            }
+        }
+    }
+}
+
+/// Reads and parses the body and checks that it is of the descriptor's kind; also returns duplicate fields.
+async fn read_object(context: &Context, descriptor: &Descriptor, request: Request<Body>) -> Result<(Value, Vec<String>), ApiError> {
+    let (parts, stream) = request.into_parts();
+    let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
+    let (mut object, noted) = body::object(&bytes, &parts.headers)?;
+    of_kind(descriptor, &mut object)?;
+    Ok((object, noted))
+}
+
+/// 400 unless the object is of the descriptor's kind and version; what it leaves out is filled in.
+fn of_kind(descriptor: &Descriptor, object: &mut Value) -> Result<(), ApiError> {
+    if !object.is_object() {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct",
+            descriptor.kind
+        )));
+    }
+    let expected = descriptor.api_version();
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let kind = object["kind"].as_str().unwrap_or_default();
+    if !version.is_empty() && version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !kind.is_empty() && kind != descriptor.kind {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: converting ({}.{kind}) to ({}.{}): unknown conversion",
+            descriptor.version, descriptor.kind, descriptor.version, descriptor.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core"), descriptor.kind
+        )));
+    }
+    object["apiVersion"] = expected.into();
+    object["kind"] = descriptor.kind.clone().into();
+    Ok(())
+}
+
+async fn get(context: &Context, target: &Target) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let call = context.call()?;
+    if let At::NotOlderThan(revision) = at(&context.query)? {
+        call.reach(revision).await?;
+    }
+    let object = call.get(target).await?;
+    one(context, target, &accept, StatusCode::OK, &object, &call)
+}
+
+/// Answers with one object, in the form negotiated.
+fn one(context: &Context, target: &Target, accept: &Accept, status: StatusCode, object: &Value, call: &Call) -> Result<Response<Body>, ApiError> {
+    let shown = subresource::show(target, object)?;
+    let now = context.plane.now();
+    let value = match accept.form {
+        Form::Object => shown,
+        Form::Metadata => partial(&shown, &accept.version),
+        Form::Table => {
+            let include = context.query.get("includeObject");
+            let mut table = new_table(&target.descriptor, accept, resource_version(object));
+            table["rows"] = json!([row(&target.descriptor, object, include, &accept.version, now)]);
+            table
+        }
+    };
+    respond::object(status, &value, accept, &context.headers, &call.take_warnings())
+}
+
+/// An empty table of a kind, with its columns.
+pub(crate) fn new_table(descriptor: &Descriptor, accept: &Accept, revision: &str) -> Value {
+    json!({
+        "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", accept.version), "metadata": { "resourceVersion": revision },
+        "columnDefinitions": table::columns(descriptor), "rows": [],
+    })
+}
+
+/// One row of a table.
+pub(crate) fn row(descriptor: &Descriptor, object: &Value, include: &str, version: &str, now: jiff::Timestamp) -> Value {
+    let mut row = json!({ "cells": table::cells(descriptor, object, now) });
+    match include {
+        "None" => {}
+        "Object" => row["object"] = object.clone(),
+        _ => row["object"] = partial(object, version),
+    }
+    row
+}
+
+/// Only the metadata of an object.
+pub(crate) fn partial(object: &Value, version: &str) -> Value {
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": object["metadata"] })
+}
+
+/// Which revision the query asks for.
+pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
+    let (text, exactness) = (query.get("resourceVersion"), query.get("resourceVersionMatch"));
+    let forbidden = |why: &str| Err(list_error("resourceVersionMatch", "FieldValueForbidden", format!("Forbidden: {why}")));
+    if !exactness.is_empty() {
+        if text.is_empty() && !query.has("sendInitialEvents") {
+            return forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
+        }
+        if !query.get("continue").is_empty() {
+            return forbidden("resourceVersionMatch is forbidden when continue is provided");
+        }
+        if !matches!(exactness, "Exact" | "NotOlderThan") {
+            return Err(list_error("resourceVersionMatch", "FieldValueNotSupported",
+                format!("Unsupported value: {exactness:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"")));
+        }
+        if exactness == "Exact" && text == "0" {
+            return forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+        }
+    }
+    if text.is_empty() {
+        return Ok(At::Newest);
+    }
+    let Ok(revision) = text.parse::<u64>() else {
+        return Err(list_error("resourceVersion", "FieldValueInvalid",
+            format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")));
+    };
+    if !query.get("continue").is_empty() && revision != 0 {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    Ok(match (revision, exactness) {
+        (0, _) => At::Newest,
+        (revision, "Exact") => At::Exact(revision),
+        (revision, _) => At::NotOlderThan(revision),
+    })
+}
+
+pub(crate) fn list_error(field: &str, reason: &'static str, text: String) -> ApiError {
+    ApiError::invalid("meta.k8s.io", "ListOptions", "", &[vctl_machinery::validate::FieldError {
+        reason,
+        field: field.to_owned(),
+        body: text,
+    }])
+}
+
+pub(crate) fn selection(context: &Context, descriptor: &Descriptor) -> Result<Selection, ApiError> {
+    Selection::parse(descriptor, context.query.get("labelSelector"), context.query.get("fieldSelector"))
+}
+
+async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let call = context.call()?;
+    let limit = match context.query.get("limit") {
+        "" => 0,
+        text => text.parse::<usize>().map_err(|_| ApiError::bad_request(format!("invalid limit {text:?}")))?,
+    };
+    let query = ListQuery {
+        selection: selection(context, &target.descriptor)?,
+        at: at(&context.query)?,
+        limit,
+        token: context.query.get("continue").to_owned(),
+    };
+    let page = call.list(target, &query).await?;
+    let value = show_list(context, target, &accept, page);
+    respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
+}
+
+fn show_list(context: &Context, target: &Target, accept: &Accept, page: Page) -> Value {
+    let descriptor = &target.descriptor;
+    let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
+    if let Some(next) = page.next {
+        metadata["continue"] = next.into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    let now = context.plane.now();
+    match accept.form {
+        Form::Object => {
+            // Items of a typed list do not repeat their type; those of custom resources do.
+            let items: Vec<Value> = page
+                .items
+                .into_iter()
+                .map(|mut item| {
+                    if !descriptor.custom && let Some(map) = item.as_object_mut() {
+                        map.remove("apiVersion");
+                        map.remove("kind");
+                    }
+                    item
+                })
+                .collect();
+            json!({ "kind": descriptor.list_kind, "apiVersion": descriptor.api_version(), "metadata": metadata, "items": items })
+        }
+        Form::Metadata => {
+            let items: Vec<Value> = page.items.iter().map(|o| partial(o, &accept.version)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{}", accept.version),
+                "metadata": metadata, "items": items,
+            })
+        }
+        Form::Table => {
+            let include = context.query.get("includeObject");
+            let mut table = new_table(descriptor, accept, "");
+            table["metadata"] = metadata;
+            table["rows"] = page.items.iter().map(|o| row(descriptor, o, include, &accept.version, now)).collect();
+            table
+        }
+    }
+}
+
+async fn create(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let call = context.call()?;
+    let (mut object, noted) = read_object(&context, &target.descriptor, request).await?;
+    call.check(&target.descriptor, &mut object, noted)?;
+    let created = call.create(&target, object).await?;
+    one(&context, &target, &accept, StatusCode::CREATED, &created, &call)
+}
+
+async fn update(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let call = context.call()?;
+    let changed = if target.subresource == "scale" {
+        let (parts, stream) = request.into_parts();
+        let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
+        let (object, _) = body::object(&bytes, &parts.headers)?;
+        let object = call.modify(&target, true, |_| Ok(object.clone())).await?;
+        crate::objects::update::Changed { object, created: false }
+    } else {
+        let (mut object, noted) = read_object(&context, &target.descriptor, request).await?;
+        call.check(&target.descriptor, &mut object, noted)?;
+        call.replace(&target, object).await?
+    };
+    let status = if changed.created { StatusCode::CREATED } else { StatusCode::OK };
+    one(&context, &target, &accept, status, &changed.object, &call)
+}
+
+async fn patch(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let mut call = context.call()?;
+    let (parts, stream) = request.into_parts();
+    let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
+    let media = body::media_type(&parts.headers);
+    let patch = match media.as_str() {
+        JSON_PATCH => Patch::Json(body::patch(&bytes, false)?.0),
+        MERGE_PATCH => Patch::Merge(body::patch(&bytes, false)?.0),
+        STRATEGIC_PATCH if !target.descriptor.custom => Patch::Strategic(body::patch(&bytes, false)?.0),
+        APPLY_PATCH => {
+            let (mut configuration, noted) = body::patch(&bytes, true)?;
+            if context.query.get("fieldManager").is_empty() {
+                return Err(patch_error("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"));
+            }
+            of_kind(&target.descriptor, &mut configuration)?;
+            call.check(&target.descriptor, &mut configuration, noted)?;
+            crate::objects::create::place(&target, &mut configuration)?;
+            Patch::Apply { configuration, force: context.query.flag("force") }
+        }
+        _ => {
+            let mut accepted = vec![JSON_PATCH, MERGE_PATCH];
+            if !target.descriptor.custom {
+                accepted.push(STRATEGIC_PATCH);
+            }
+            accepted.push(APPLY_PATCH);
+            return Err(body::unknown(&accepted));
+        }
+    };
+    if context.query.has("force") && media != APPLY_PATCH {
+        return Err(patch_error("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"));
+    }
+    if call.manager == "unknown" {
+        "kubectl-patch".clone_into(&mut call.manager);
+    }
+    let changed = call.patch(&target, &patch).await?;
+    let status = if changed.created { StatusCode::CREATED } else { StatusCode::OK };
+    one(&context, &target, &accept, status, &changed.object, &call)
+}
+
+fn patch_error(field: &str, reason: &'static str, text: &str) -> ApiError {
+    ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[vctl_machinery::validate::FieldError {
+        reason,
+        field: field.to_owned(),
+        body: text.to_owned(),
+    }])
+}
+
+/// `DeleteOptions` from the body, or else from the query.
+async fn delete_options(context: &Context, call: &mut Call, request: Request<Body>) -> Result<(DeleteOptions, Value), ApiError> {
+    let (parts, stream) = request.into_parts();
+    let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
+    let mut options = if bytes.is_empty() { json!({}) } else { body::object(&bytes, &parts.headers)?.0 };
+    let query = &context.query;
+    if bytes.is_empty() {
+        if let Ok(seconds) = query.get("gracePeriodSeconds").parse::<i64>() {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if !query.get("propagationPolicy").is_empty() {
+            options["propagationPolicy"] = query.get("propagationPolicy").into();
+        }
+        if query.has("orphanDependents") {
+            options["orphanDependents"] = query.flag("orphanDependents").into();
+        }
+    }
+    let dry_runs: Vec<&str> = options["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    call.dry_run |= super::dry_run(&dry_runs)?;
+    Ok((DeleteOptions::parse(&options)?, options))
+}
+
+async fn delete(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let mut call = context.call()?;
+    let (options, _) = delete_options(&context, &mut call, request).await?;
+    match call.delete(&target, &options).await? {
+        Deleted::Marked(object) => one(&context, &target, &accept, StatusCode::OK, &object, &call),
+        Deleted::Gone(object) if strategy::returns_deleted(&target.descriptor) => {
+            one(&context, &target, &accept, StatusCode::OK, &object, &call)
+        }
+        Deleted::Gone(object) => {
+            let mut status = crate::in_process::success();
+            let mut details = json!({ "name": target.name, "kind": target.descriptor.plural, "uid": meta(&object, "uid") });
+            if !target.descriptor.group.is_empty() {
+                details["group"] = target.descriptor.group.clone().into();
+            }
+            status["details"] = details;
+            let accept = Accept { form: Form::Object, ..Accept::json() };
+            respond::object(StatusCode::OK, &status, &accept, &context.headers, &call.take_warnings())
+        }
+    }
+}
+
+async fn delete_collection(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    let accept = negotiate::accept(&context.headers, &context.query)?;
+    let mut call = context.call()?;
+    let selection = selection(&context, &target.descriptor)?;
+    let (options, _) = delete_options(&context, &mut call, request).await?;
+    let items = call.delete_collection(&target, &selection, &options).await?;
+    let revision = context.plane.store().revision(context.plane.tenant).await.map_err(crate::storage::error)?;
+    let value = show_list(&context, &target, &accept, Page { items, revision, next: None, remaining: None });
+    respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
+}
