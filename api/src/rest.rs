@@ -194,7 +194,8 @@ pub struct LoginLink {
     pub expires_at: Timestamp,
 }
 
-/// Data of an event of `GET /api/v1/events` (`text/event-stream`); the event's name is `change` and its id the revision.
+/// Data of an event of `GET /api/v1/events` (`text/event-stream`); the event's name is `change`; its id is only
+/// good for `Last-Event-ID`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Change {

@@ -66,13 +66,15 @@ impl Auth {
             return Ok(Identity { actor: ADMIN.to_owned(), session: None });
         }
         Err(Error::Unauthorized(
-            "the bearer token is not valid: use the one in admin.token in the data dir of the running server".to_owned(),
+            "the bearer token is not valid: use the one in admin.token in the data dir of the running server"
+                .to_owned(),
         ))
     }
 
     /// Who has this session cookie.
     pub(crate) async fn session(&self, cookie: &str) -> Result<Identity, Error> {
-        let gone = || Error::Unauthorized("the session has ended: run `vctl login-link` and open the new link".to_owned());
+        let gone =
+            || Error::Unauthorized("the session has ended: run `vctl login-link` and open the new link".to_owned());
         let digest = digest(cookie);
         let stored = self.documents.get::<SessionDoc>(&digest).await?.ok_or_else(gone)?;
         let now = self.clock.now();
@@ -144,7 +146,14 @@ impl Auth {
         let Some(session) = &identity.session else { return Ok(()) };
         let writes = vec![
             remove::<SessionDoc>(&session.digest, Expect::Any),
-            audit(self.clock.now(), &identity.actor, "session.delete", &identity.actor, request_id, serde_json::Value::Null)?,
+            audit(
+                self.clock.now(),
+                &identity.actor,
+                "session.delete",
+                &identity.actor,
+                request_id,
+                serde_json::Value::Null,
+            )?,
         ];
         match self.documents.transact(writes).await {
             Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),

@@ -202,7 +202,8 @@ fn stored<T: Document>(entry: &Entry) -> Result<Stored<T>, Error> {
 
 /// Reads a document; a broken one is reported with its kind, never skipped.
 pub(crate) fn decode<T: Document>(value: &Bytes) -> Result<T, Error> {
-    serde_json::from_slice(value).map_err(|e| Error::Internal(format!("a document of {} cannot be read: {e}", T::RESOURCE)))
+    serde_json::from_slice(value)
+        .map_err(|e| Error::Internal(format!("a document of {} cannot be read: {e}", T::RESOURCE)))
 }
 
 /// The write that stores a document.

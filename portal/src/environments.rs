@@ -76,8 +76,11 @@ impl Environments {
     /// # Errors
     /// [`Error::Invalid`] for the name, the template or a parameter; [`Error::AlreadyExists`].
     pub async fn create(&self, caller: Caller<'_>, request: CreateEnvironment) -> Result<Environment, Error> {
-        let name = EnvironmentName::new(request.name.clone())
-            .map_err(|e| Error::Invalid { kind: "invalid-name", detail: e.to_string(), nearest: vec![e.suggestion] })?;
+        let name = EnvironmentName::new(request.name.clone()).map_err(|e| Error::Invalid {
+            kind: "invalid-name",
+            detail: e.to_string(),
+            nearest: vec![e.suggestion],
+        })?;
         let template = self.catalog.get(&request.template).map_err(|e| match e {
             Error::NotFound { ref nearest, .. } => {
                 Error::Invalid { kind: "unknown-template", detail: e.to_string(), nearest: nearest.clone() }
@@ -246,11 +249,8 @@ impl Environments {
             if job.revision > after || jobs::ended(job.state) {
                 return Ok(job);
             }
-            let mut watch = match self.documents.watch::<JobDoc>(revision.min(job.revision)).await {
-                Ok(watch) => watch,
-                Err(StoreError::Compacted { .. }) => continue,
-                Err(e) => return Err(e.into()),
-            };
+            // From before the job was read: a change in between is seen twice rather than never.
+            let mut watch = self.documents.watch::<JobDoc>(revision).await?;
             loop {
                 match watch.next().await {
                     Ok(events) if events.iter().any(|e| &*e.key.name == id && e.revision > after) => break,

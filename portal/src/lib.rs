@@ -31,7 +31,7 @@ use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::Store;
 
 use crate::{
-    auth::{token::AdminToken, Auth},
+    auth::{Auth, token::AdminToken},
     documents::Documents,
     environments::Environments,
     jobs::runner::Runner,
@@ -85,8 +85,8 @@ impl Default for JobsConfig {
             sole_runner: true,
             retries: 6,
             back_off: Duration::from_secs(1),
-            ready_deadline: Duration::from_secs(300),
-            drain_deadline: Duration::from_secs(300),
+            ready_deadline: Duration::from_mins(5),
+            drain_deadline: Duration::from_mins(5),
             poll: Duration::from_millis(500),
         }
     }

@@ -80,9 +80,14 @@ impl ControlPlanes for FakePlanes {
 
     async fn apply(&self, name: &EnvironmentName, document: &Value) -> Result<Applied, PortError> {
         self.enter("apply").await?;
-        let object = format!("{}/{}", document["kind"].as_str().unwrap_or("?"), document["metadata"]["name"].as_str().unwrap_or("?"));
+        let object = format!(
+            "{}/{}",
+            document["kind"].as_str().unwrap_or("?"),
+            document["metadata"]["name"].as_str().unwrap_or("?")
+        );
         let mut state = self.state();
-        let cluster = state.clusters.get_mut(name.as_str()).ok_or_else(|| PortError::Permanent("no cluster".to_owned()))?;
+        let cluster =
+            state.clusters.get_mut(name.as_str()).ok_or_else(|| PortError::Permanent("no cluster".to_owned()))?;
         Ok(if cluster.insert(object) { Applied::Created } else { Applied::Unchanged })
     }
 
@@ -189,8 +194,9 @@ impl World {
             },
         };
         let tasks = Tasks::new();
-        let portal = Portal::new(config, clock.clone(), tasks.clone(), store.clone(), planes.clone(), Arc::new(NoWorkers))
-            .expect("portal");
+        let portal =
+            Portal::new(config, clock.clone(), tasks.clone(), store.clone(), planes.clone(), Arc::new(NoWorkers))
+                .expect("portal");
         let token = std::fs::read_to_string(token_file).expect("token").trim().to_owned();
         Self { portal, planes, store, clock, tasks, token, dir }
     }
@@ -203,7 +209,8 @@ impl World {
 
     /// One request as local administrator.
     pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (StatusCode, Value) {
-        let request = Request::builder().method(method).uri(path).header("authorization", format!("Bearer {}", self.token));
+        let request =
+            Request::builder().method(method).uri(path).header("authorization", format!("Bearer {}", self.token));
         let request = match body {
             Some(body) => request.header("content-type", "application/json").body(Body::from(body.to_string())),
             None => request.body(Body::empty()),
@@ -221,7 +228,8 @@ impl World {
 
     /// Asks for an environment; returns its job's id.
     pub(crate) async fn create(&self, name: &str, template: &str) -> String {
-        let (status, body) = self.call("POST", "/api/v1/environments", Some(json!({"name": name, "template": template}))).await;
+        let (status, body) =
+            self.call("POST", "/api/v1/environments", Some(json!({"name": name, "template": template}))).await;
         assert_eq!(status, StatusCode::CREATED, "{body}");
         body["job"].as_str().expect("job").to_owned()
     }
@@ -238,7 +246,7 @@ impl World {
         };
         match tokio::time::timeout(Duration::from_secs(20), end).await {
             Ok(job) => job,
-            Err(_) => panic!("the job does not end: {:?}", environments.job(id).await),
+            Err(e) => panic!("the job does not end ({e}): {:?}", environments.job(id).await),
         }
     }
 }

@@ -18,13 +18,9 @@ const COLUMN_LIMIT: usize = 48;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
-    let [title, tabs, body, bar] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Min(3),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
+    let [title, tabs, body, bar] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
+            .areas(frame.area());
     frame.render_widget(title_line(state), title);
     frame.render_widget(tab_line(state), tabs);
     table(frame, body, state);
@@ -150,7 +146,10 @@ fn nothing(state: &State) -> String {
 
 fn bar_line(state: &State) -> Line<'_> {
     match &state.mode {
-        Mode::Filter => Line::from(format!("/{}▏  text, or !text for rows without it; enter keeps it, esc removes it", state.place().filter)),
+        Mode::Filter => Line::from(format!(
+            "/{}▏  text, or !text for rows without it; enter keeps it, esc removes it",
+            state.place().filter
+        )),
         Mode::Palette(text) => Line::from(format!(":{text}▏  {}", candidates(text).join("  "))),
         Mode::Normal | Mode::Help => {
             if let Some(notice) = &state.notice {

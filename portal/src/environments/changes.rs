@@ -13,65 +13,105 @@ use crate::{
     jobs,
 };
 
+/// How far a follower is: revisions of the newest change of an environment and of a job that it has seen. They come by two watches,
+/// so one number could skip over a change of the other kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    environments: Revision,
+    jobs: Revision,
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.environments, self.jobs)
+    }
+}
+
+impl std::str::FromStr for Position {
+    type Err = std::num::ParseIntError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (environments, jobs) = text.split_once('.').unwrap_or((text, text));
+        Ok(Self { environments: environments.parse()?, jobs: jobs.parse()? })
+    }
+}
+
+impl Position {
+    fn both(revision: Revision) -> Self {
+        Self { environments: revision, jobs: revision }
+    }
+
+    fn pass(&mut self, event: &Event) {
+        if &*event.key.resource == JobDoc::RESOURCE {
+            self.jobs = event.revision;
+        } else {
+            self.environments = event.revision;
+        }
+    }
+}
+
 struct Watches {
+    position: Position,
     environments: Watch,
     jobs: Watch,
 }
 
 impl Environments {
-    /// Changes after a revision (none: from now on), each with its revision, without end. When history has been missed a
+    /// Changes after a position (none: from now on), each with its position, without end. When history has been missed a
     /// [`Change::Reset`] comes first.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn changes(
         &self,
-        after: Option<Revision>,
-    ) -> Result<impl Stream<Item = (Revision, Change)> + Send + use<>, Error> {
-        let newest = self.documents.revision().await?;
+        after: Option<Position>,
+    ) -> Result<impl Stream<Item = (Position, Change)> + Send + use<>, Error> {
+        let now = Position::both(self.documents.revision().await?);
         let (start, missed) = match after {
-            Some(after) if after <= newest => match self.watches(after).await {
+            None => (self.watches(now).await?, false),
+            Some(after) => match self.watches(after).await {
                 Ok(watches) => (watches, false),
-                Err(StoreError::Compacted { .. }) => (self.watches(newest).await?, true),
+                // Compacted, or of another life of the store.
+                Err(StoreError::Compacted { .. } | StoreError::Future { .. }) => (self.watches(now).await?, true),
                 Err(e) => return Err(e.into()),
             },
-            Some(_) => (self.watches(newest).await?, true),
-            None => (self.watches(newest).await?, false),
         };
-        let first = missed.then_some(vec![(newest, Change::Reset)]);
-        let state = (self.clone(), Some(start), first);
-        let batches = stream::unfold(state, |(this, watches, first)| async move {
+        let first = missed.then_some(vec![(now, Change::Reset)]);
+        let state = (self.clone(), start, first);
+        let batches = stream::unfold(state, |(this, mut watches, first)| async move {
             if let Some(batch) = first {
                 return Some((batch, (this, watches, None)));
             }
-            let mut watches = watches?;
             let next = tokio::select! {
                 events = watches.environments.next() => events,
                 events = watches.jobs.next() => events,
             };
             match next {
                 Ok(events) => {
-                    let batch = events.iter().filter_map(|event| this.change(event)).collect();
-                    Some((batch, (this, Some(watches), None)))
+                    let mut batch = Vec::with_capacity(events.len());
+                    for event in events {
+                        watches.position.pass(&event);
+                        batch.extend(this.change(&event).map(|change| (watches.position, change)));
+                    }
+                    Some((batch, (this, watches, None)))
                 }
                 Err(WatchError::Closed) => None,
                 Err(_) => {
-                    let newest = this.documents.revision().await.ok()?;
-                    let watches = this.watches(newest).await.ok()?;
-                    Some((vec![(newest, Change::Reset)], (this, Some(watches), None)))
+                    let now = Position::both(this.documents.revision().await.ok()?);
+                    let watches = this.watches(now).await.ok()?;
+                    Some((vec![(now, Change::Reset)], (this, watches, None)))
                 }
             }
         });
         Ok(futures::StreamExt::flat_map(batches, stream::iter))
     }
 
-    async fn watches(&self, after: Revision) -> Result<Watches, StoreError> {
-        let environments = self.documents.watch::<EnvironmentDoc>(after).await?;
-        let jobs = self.documents.watch::<JobDoc>(after).await?;
-        Ok(Watches { environments, jobs })
+    async fn watches(&self, position: Position) -> Result<Watches, StoreError> {
+        let environments = self.documents.watch::<EnvironmentDoc>(position.environments).await?;
+        let jobs = self.documents.watch::<JobDoc>(position.jobs).await?;
+        Ok(Watches { position, environments, jobs })
     }
 
-    fn change(&self, event: &Arc<Event>) -> Option<(Revision, Change)> {
+    fn change(&self, event: &Arc<Event>) -> Option<Change> {
         let revision = event.revision;
         let change = match (&*event.key.resource, &event.value) {
             (EnvironmentDoc::RESOURCE, Some(value)) => decode::<EnvironmentDoc>(value).map(|value| {
@@ -88,10 +128,10 @@ impl Environments {
             _ => Ok(None),
         };
         match change {
-            Ok(change) => change.map(|change| (revision, change)),
+            Ok(change) => change,
             Err(e) => {
                 tracing::error!(error = %e, "a change cannot be read; telling clients to read everything again");
-                Some((revision, Change::Reset))
+                Some(Change::Reset)
             }
         }
     }

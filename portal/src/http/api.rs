@@ -20,7 +20,7 @@ use crate::{Portal, auth::Identity, environments::Caller, error::Error, jobs};
 /// Longest wait of a request for a change.
 const WAIT: Duration = Duration::from_secs(25);
 /// Longest wait of a request for the end of a deletion.
-const DELETE_WAIT: Duration = Duration::from_secs(300);
+const DELETE_WAIT: Duration = Duration::from_mins(5);
 /// Most items of a page.
 const PAGE_LIMIT: usize = 500;
 

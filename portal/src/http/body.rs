@@ -19,11 +19,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
-        let json = request
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .is_some_and(|v| v.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
+        let json =
+            request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(|v| {
+                v.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+            });
         if !json {
             return Err(Error::BadRequest("send the body as application/json".to_owned()));
         }
@@ -54,7 +53,9 @@ pub(crate) fn tagged<T: Serialize>(value: &T, revision: Option<u64>, request: &H
     } else {
         ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
     };
-    response.headers_mut().insert(header::ETAG, HeaderValue::from_str(&tag).map_err(|e| Error::Internal(e.to_string()))?);
+    response
+        .headers_mut()
+        .insert(header::ETAG, HeaderValue::from_str(&tag).map_err(|e| Error::Internal(e.to_string()))?);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     Ok(response)
 }

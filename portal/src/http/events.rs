@@ -23,7 +23,7 @@ pub(super) async fn stream(
     let changes = portal.inner().environments.changes(after).await?;
     let tasks = portal.inner().tasks.clone();
     let events = changes
-        .map(|(revision, change)| Event::default().event("change").id(revision.to_string()).json_data(change))
+        .map(|(position, change)| Event::default().event("change").id(position.to_string()).json_data(change))
         .take_until(async move { tasks.cancelled().await });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

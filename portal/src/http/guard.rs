@@ -102,7 +102,11 @@ pub(crate) async fn signed_in_page(State(portal): State<Portal>, mut request: Re
 async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, Error> {
     let auth = &portal.inner().auth;
     if let Some(value) = headers.get(header::AUTHORIZATION) {
-        let token = value.to_str().ok().and_then(|v| v.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let token = value
+            .to_str()
+            .ok()
+            .and_then(|v| v.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let Some((_, token)) = token else {
             return Err(Error::Unauthorized("the Authorization header must say Bearer and a token".to_owned()));
         };
@@ -142,7 +146,9 @@ pub(crate) fn check_csrf(expected: &str, given: &str) -> Result<(), Error> {
     if crate::auth::digest(expected) == crate::auth::digest(given) {
         return Ok(());
     }
-    Err(Error::Forbidden(format!("the request does not carry the session's {CSRF_HEADER}: reload the page and try again")))
+    Err(Error::Forbidden(format!(
+        "the request does not carry the session's {CSRF_HEADER}: reload the page and try again"
+    )))
 }
 
 /// Refuses what a browser says comes from another site.

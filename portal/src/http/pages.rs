@@ -66,7 +66,10 @@ impl From<Environment> for Row {
     }
 }
 
-pub(super) async fn home(State(portal): State<Portal>, Extension(identity): Extension<Identity>) -> Result<Response, Error> {
+pub(super) async fn home(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+) -> Result<Response, Error> {
     let inner = portal.inner();
     let rows: Vec<Row> = inner.environments.list().await?.into_iter().map(Row::from).collect();
     let workers: Vec<_> = inner

@@ -35,7 +35,9 @@ pub(crate) fn describe(error: &Error) -> Problem {
         _ => Vec::new(),
     };
     let detail = match error {
-        Error::Internal(_) => "something failed inside the server: its log has the reason under this request id".to_owned(),
+        Error::Internal(_) => {
+            "something failed inside the server: its log has the reason under this request id".to_owned()
+        }
         other => other.to_string(),
     };
     Problem { status: status.as_u16(), kind: kind.to_owned(), detail, nearest, request_id: String::new() }

@@ -22,6 +22,8 @@ const WAIT: usize = 3;
 
 /// First wait between two looks at the workloads; grows to the configured one.
 const FIRST_POLL: Duration = Duration::from_millis(50);
+/// Applying is told about so often at most: each news is a write.
+const TELL: Duration = Duration::from_millis(250);
 /// Most pods whose reasons are named.
 const REASONS: usize = 5;
 
@@ -45,14 +47,16 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
     if !work.is_done(APPLY).await {
         work.begin(RENDER).await?;
         let documents = rendered(environments, work, &template).await?;
-        work.done(RENDER, &format!("{} {}: {}", template.manifest.name, template.manifest.version, count(documents.len())))
-            .await?;
+        work.done(
+            RENDER,
+            &format!("{} {}: {}", template.manifest.name, template.manifest.version, count(documents.len())),
+        )
+        .await?;
         work.begin(APPLY).await?;
         apply(environments, work, &documents).await?;
     }
     work.begin(WAIT).await?;
-    let deadline =
-        template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
+    let deadline = template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
     wait(environments, work, deadline).await
 }
 
@@ -79,11 +83,20 @@ async fn rendered(environments: &Environments, work: &Work, template: &Template)
 
 async fn apply(environments: &Environments, work: &Work, documents: &[Value]) -> Result<(), Failure> {
     let (mut created, mut configured, mut unchanged) = (0, 0, 0);
+    let mut told = tokio::time::Instant::now();
     for (i, document) in documents.iter().enumerate() {
         let kind = document.pointer("/kind").and_then(Value::as_str).unwrap_or_default().to_lowercase();
         let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        work.say(APPLY, &format!("{}/{}: {kind} {name}", i + 1, documents.len())).await?;
-        match environments.planes.apply(work.environment(), document).await.map_err(|e| Failure::about(e, &kind, name))? {
+        if told.elapsed() >= TELL {
+            work.say(APPLY, &format!("{}/{}: {kind} {name}", i + 1, documents.len())).await?;
+            told = tokio::time::Instant::now();
+        }
+        match environments
+            .planes
+            .apply(work.environment(), document)
+            .await
+            .map_err(|e| Failure::about(e, &kind, name))?
+        {
             Applied::Created => created += 1,
             Applied::Configured => configured += 1,
             Applied::Unchanged => unchanged += 1,
@@ -120,8 +133,12 @@ fn describe(workload: &Workload) -> String {
 }
 
 fn too_late(name: &str, deadline: Duration, waiting: &[String], readiness: &Readiness) -> String {
-    let pods: Vec<String> =
-        readiness.unready_pods.iter().take(REASONS).map(|p| format!("pod {}/{}: {}", p.namespace, p.name, p.reason)).collect();
+    let pods: Vec<String> = readiness
+        .unready_pods
+        .iter()
+        .take(REASONS)
+        .map(|p| format!("pod {}/{}: {}", p.namespace, p.name, p.reason))
+        .collect();
     let pods = if pods.is_empty() { String::new() } else { format!(" ({})", pods.join("; ")) };
     format!(
         "not ready after {} s: {}{pods}. Look with `vctl connect {name} -- kubectl describe pods -A`; then fix the template or its \

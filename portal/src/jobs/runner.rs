@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vctl_api::rest::{JobState, Operation};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
-use vctl_store::{Event, Expect, Revision, Watch};
+use vctl_store::{Expect, Revision, Watch};
 
 use super::{create, delete, ended, work::Failure, work::Work};
 use crate::{
@@ -26,7 +26,7 @@ const KEEP: usize = 1000;
 /// A job that brings the process down must not do so for ever.
 const STARTS_LIMIT: u32 = 50;
 /// Longest wait between two retries.
-const BACK_OFF_LIMIT: Duration = Duration::from_secs(60);
+const BACK_OFF_LIMIT: Duration = Duration::from_mins(1);
 /// Pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -65,8 +65,10 @@ impl Runner {
     pub(crate) fn start(self, tasks: &Tasks) {
         let inner = tasks.clone();
         tasks.spawn_until_stopped("job-runner", async move {
+            let (freed, mut free) = mpsc::unbounded_channel();
+            let mut board = Board::default();
             loop {
-                if let Err(e) = self.run(&inner).await {
+                if let Err(e) = self.run(&inner, &mut board, &freed, &mut free).await {
                     tracing::error!(error = %e, "the job runner cannot read its jobs; trying again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
@@ -75,29 +77,32 @@ impl Runner {
     }
 
     /// Lists, then follows the jobs; returns when it has to list again.
-    async fn run(&self, tasks: &Tasks) -> Result<(), Error> {
+    async fn run(
+        &self,
+        tasks: &Tasks,
+        board: &mut Board,
+        freed: &mpsc::UnboundedSender<String>,
+        free: &mut mpsc::UnboundedReceiver<String>,
+    ) -> Result<(), Error> {
         let documents = &self.shared.environments.documents;
         let (jobs, revision) = documents.list::<JobDoc>().await?;
         self.forget_old(&jobs).await?;
         let mut watch: Watch = documents.watch::<JobDoc>(revision).await?;
-        let (freed, mut free) = mpsc::unbounded_channel::<String>();
-        let mut board = Board::default();
-        for job in jobs.into_iter().filter(|job| !ended(job.value.state)) {
-            board.open.insert(job.value.id.clone(), job);
+        board.open.clear();
+        board.tried.clear();
+        for job in jobs {
+            board.note(&job.value.id.clone(), job.revision, Some(job.value));
         }
         loop {
-            self.start_what_can_start(&mut board, tasks, &freed);
-            let pause = self.until_next(&board);
+            self.start_what_can_start(board, tasks, freed);
+            let pause = self.until_next(board);
             tokio::select! {
                 events = watch.next() => {
-                    let Ok(events) = events else {
-                        for stop in board.running.values() {
-                            stop.cancel();
-                        }
-                        return Ok(());
-                    };
+                    // Too slow, or history is gone: what runs goes on, and the list tells the rest.
+                    let Ok(events) = events else { return Ok(()) };
                     for event in events {
-                        note(&mut board, &event)?;
+                        let job = event.value.as_ref().map(decode::<JobDoc>).transpose()?;
+                        board.note(&event.key.name, event.revision, job);
                     }
                 }
                 Some(id) = free.recv() => {
@@ -145,15 +150,16 @@ impl Runner {
 
     fn until_next(&self, board: &Board) -> Duration {
         let now = self.shared.clock.now();
-        let waiting = board.open.iter().filter(|(id, job)| {
-            !board.running.contains_key(*id) && board.tried.get(*id) != Some(&job.revision)
-        });
+        let waiting = board
+            .open
+            .iter()
+            .filter(|(id, job)| !board.running.contains_key(*id) && board.tried.get(*id) != Some(&job.revision));
         waiting
             .map(|(_, job)| self.due(&job.value))
             .filter(|due| *due > now)
             .min()
             .and_then(|due| Duration::try_from(due.duration_since(now)).ok())
-            .unwrap_or(Duration::from_secs(3600))
+            .unwrap_or(Duration::from_hours(1))
             .max(Duration::from_millis(1))
     }
 
@@ -262,22 +268,22 @@ impl Drop for Done {
     }
 }
 
-fn note(board: &mut Board, event: &Event) -> Result<(), Error> {
-    let id = &*event.key.name;
-    let job = event.value.as_ref().map(decode::<JobDoc>).transpose()?;
-    match job.filter(|job| !ended(job.state)) {
-        Some(job) => {
-            if job.cancel
-                && let Some(stop) = board.running.get(id)
-            {
-                stop.cancel();
+impl Board {
+    /// Takes in how a job stands; none when it is gone.
+    fn note(&mut self, id: &str, revision: Revision, job: Option<JobDoc>) {
+        match job.filter(|job| !ended(job.state)) {
+            Some(job) => {
+                if job.cancel
+                    && let Some(stop) = self.running.get(id)
+                {
+                    stop.cancel();
+                }
+                self.open.insert(id.to_owned(), Stored { value: job, revision, created: revision });
             }
-            board.open.insert(id.to_owned(), Stored { value: job, revision: event.revision, created: event.revision });
-        }
-        None => {
-            board.open.remove(id);
-            board.tried.remove(id);
+            None => {
+                self.open.remove(id);
+                self.tried.remove(id);
+            }
         }
     }
-    Ok(())
 }

@@ -88,6 +88,10 @@ impl Work {
         doc.attempt += 1;
         doc.not_before = None;
         doc.lease = Some(lease(&environments, &config, holder)?);
+        let now = environments.now();
+        if let Some(next) = doc.steps.iter().position(|s| s.state != JobState::Succeeded) {
+            start(&mut doc, now, next);
+        }
         match environments.documents.transact(vec![put(&doc, Expect::Revision(known.revision))?]).await {
             Ok(revisions) => {
                 let revision = revisions.first().copied().unwrap_or_default();
@@ -124,19 +128,15 @@ impl Work {
         self.job.lock().await.value.steps.get(step).is_some_and(|s| s.state == JobState::Succeeded)
     }
 
-    /// Marks a step as begun; false when an earlier attempt has done it.
+    /// Marks a step as begun, if it is not yet; false when an earlier attempt has done it.
     pub(crate) async fn begin(&self, step: usize) -> Result<bool, Failure> {
-        if self.is_done(step).await {
+        let state = self.job.lock().await.value.steps.get(step).map(|s| s.state);
+        if state == Some(JobState::Succeeded) {
             return Ok(false);
         }
-        self.update(|doc, now| {
-            if let Some(step) = doc.steps.get_mut(step) {
-                step.state = JobState::Running;
-                step.started_at.get_or_insert(now);
-                step.message.clear();
-            }
-        })
-        .await?;
+        if state != Some(JobState::Running) {
+            self.update(|doc, now| start(doc, now, step)).await?;
+        }
         Ok(true)
     }
 
@@ -148,13 +148,16 @@ impl Work {
         self.update(|doc, now| log(doc, now, step, message)).await
     }
 
-    /// Marks a step as done.
+    /// Marks a step as done, and in the same write the next one as begun: each write is a sync of the disk.
     pub(crate) async fn done(&self, step: usize, message: &str) -> Result<(), Failure> {
         self.update(|doc, now| {
             log(doc, now, step, message);
             if let Some(step) = doc.steps.get_mut(step) {
                 step.state = JobState::Succeeded;
                 step.finished_at = Some(now);
+            }
+            if doc.steps.get(step + 1).is_some_and(|next| next.state != JobState::Succeeded) {
+                start(doc, now, step + 1);
             }
         })
         .await
@@ -237,7 +240,9 @@ impl Work {
 
     async fn consequences(&self, job: &JobDoc, now: Timestamp) -> Result<Vec<Write>, Error> {
         let name = job.environment.as_str();
-        let Some(stored) = self.environments.documents.get::<EnvironmentDoc>(name).await? else { return Ok(Vec::new()) };
+        let Some(stored) = self.environments.documents.get::<EnvironmentDoc>(name).await? else {
+            return Ok(Vec::new());
+        };
         // A later job, or another environment of the same name, has the say now.
         if stored.value.uid != job.environment_uid || stored.value.job != job.id {
             return Ok(Vec::new());
@@ -279,6 +284,14 @@ fn lease(environments: &Environments, config: &JobsConfig, holder: &str) -> Resu
         .checked_add(config.lease)
         .map_err(|e| Error::Internal(format!("the lease of a job ends beyond time: {e}")))?;
     Ok(Lease { holder: holder.to_owned(), until })
+}
+
+fn start(doc: &mut JobDoc, now: Timestamp, step: usize) {
+    if let Some(step) = doc.steps.get_mut(step) {
+        step.state = JobState::Running;
+        step.started_at.get_or_insert(now);
+        step.message.clear();
+    }
 }
 
 fn log(doc: &mut JobDoc, at: Timestamp, step: usize, message: &str) {

@@ -14,6 +14,7 @@ const FILES_LIMIT: usize = 200;
 
 /// The files of a template as (path inside its directory, text).
 type Files = Vec<(String, String)>;
+type FilesOrError = Result<Files, TemplateError>;
 
 macro_rules! shipped {
     ($($name:literal: [$($file:literal),* $(,)?]),* $(,)?) => {
@@ -75,7 +76,7 @@ impl Catalog {
         }
     }
 
-    fn configured(&self) -> Result<Vec<(String, Result<Files, TemplateError>)>, Error> {
+    fn configured(&self) -> Result<Vec<(String, FilesOrError)>, Error> {
         let Some(directory) = &self.directory else { return Ok(Vec::new()) };
         let unreadable = |e: std::io::Error| {
             Error::Unavailable(format!("the templates directory {} cannot be read: {e}", directory.display()))
@@ -134,11 +135,8 @@ fn read_files(template: &str, path: &std::path::Path) -> Result<Files, TemplateE
 
 /// Reads and checks a template.
 pub(crate) fn read(name: &str, mut files: Files) -> Result<Template, TemplateError> {
-    let failed = |message: String| TemplateError::File {
-        template: name.to_owned(),
-        file: "template.yaml".to_owned(),
-        message,
-    };
+    let failed =
+        |message: String| TemplateError::File { template: name.to_owned(), file: "template.yaml".to_owned(), message };
     files.sort();
     let at = files.iter().position(|(file, _)| file == "template.yaml");
     let (_, text) = files.remove(at.ok_or_else(|| failed("is missing".to_owned()))?);
@@ -171,7 +169,8 @@ pub(crate) fn read(name: &str, mut files: Files) -> Result<Template, TemplateErr
 
 fn check_declaration(parameter: &vctl_api::rest::Parameter) -> Result<(), String> {
     let word = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     if !word(&parameter.name) {
         return Err("a name is letters, digits and '_', starting with a letter".to_owned());
@@ -190,7 +189,9 @@ fn check_declaration(parameter: &vctl_api::rest::Parameter) -> Result<(), String
 
 /// `MAJOR.MINOR.PATCH[-PRE][+BUILD]`.
 fn is_semver(version: &str) -> bool {
-    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
+    let number = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'))
+    };
     let words = |part: &str| {
         part.split('.').all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
     };
@@ -243,13 +244,15 @@ mod tests {
     #[test]
     fn a_broken_template_names_file_line_and_column() {
         let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\n";
-        let broken = read("t", vec![("template.yaml".into(), format!("{head}parameters: [{{name: a, type: strnig}}]\n"))]);
+        let broken =
+            read("t", vec![("template.yaml".into(), format!("{head}parameters: [{{name: a, type: strnig}}]\n"))]);
         let error = broken.expect_err("wrong type").to_string();
         assert!(error.starts_with("template \"t\": template.yaml:6:") && error.contains("strnig"), "{error}");
 
         let manifest = "kind: ConfigMap\nmetadata: {name: {{ parameters.x ?? }}}\n";
-        let error = read("t", vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), manifest.into())])
-            .expect_err("syntax");
+        let error =
+            read("t", vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), manifest.into())])
+                .expect_err("syntax");
         let TemplateError::Syntax { file, line, column, .. } = &error else { panic!("{error}") };
         assert_eq!((file.as_str(), *line), ("manifests/a.yaml", 2), "{error}");
         assert!(*column >= 18, "{error}");

@@ -76,16 +76,18 @@ pub(crate) fn check(parameter: &Parameter, value: &Value) -> Result<Value, Strin
             return Err(format!("{} is not one of {}", shown(), parameter.choices.join(", ")));
         }
         if let Some(pattern) = &parameter.pattern {
-            let whole = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|e| format!("its pattern is broken: {e}"))?;
+            let whole =
+                regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|e| format!("its pattern is broken: {e}"))?;
             if !whole.is_match(text) {
                 return Err(format!("{} does not match {pattern}", shown()));
             }
         }
     }
-    if let Some(number) = value.as_f64() {
-        if parameter.minimum.is_some_and(|least| number < least) || parameter.maximum.is_some_and(|most| number > most) {
-            return Err(format!("{} is not {}", shown(), range(parameter)));
-        }
+    let outside = |number: f64| {
+        parameter.minimum.is_some_and(|least| number < least) || parameter.maximum.is_some_and(|most| number > most)
+    };
+    if value.as_f64().is_some_and(outside) {
+        return Err(format!("{} is not {}", shown(), range(parameter)));
     }
     Ok(value)
 }
@@ -122,7 +124,11 @@ fn unknown(name: &str, declared: &[Parameter]) -> Error {
     } else {
         format!("it has {}", declared.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "))
     };
-    Error::Invalid { kind: "unknown-parameter", detail: format!("the template has no parameter {name:?}: {hint}"), nearest: near }
+    Error::Invalid {
+        kind: "unknown-parameter",
+        detail: format!("the template has no parameter {name:?}: {hint}"),
+        nearest: near,
+    }
 }
 
 fn wrong(parameter: &Parameter, why: &str) -> Error {

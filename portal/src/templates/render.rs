@@ -168,7 +168,8 @@ mod tests {
 
     fn template(manifest: &str) -> Template {
         let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\n";
-        read("t", vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), manifest.into())]).expect("template")
+        read("t", vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), manifest.into())])
+            .expect("template")
     }
 
     fn parameters(value: Value) -> BTreeMap<String, Value> {
@@ -177,7 +178,9 @@ mod tests {
 
     #[test]
     fn values_cannot_break_out_of_their_place() {
-        let template = template("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ environment.name ~ '-x' }}\ndata:\n  a: {{ parameters.a }}\n");
+        let template = template(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ environment.name ~ '-x' }}\ndata:\n  a: {{ parameters.a }}\n",
+        );
         let nasty = "x\"\nkind: Secret\n# {{ 1 }} & <b>";
         let documents = render(&template, "env", &parameters(json!({"a": nasty}))).expect("rendered");
         assert_eq!(
@@ -202,8 +205,16 @@ mod tests {
     fn errors_name_the_place() {
         let cases = [
             ("a: 1\nb: {{ parameters.nope }}\n", ":2:", "parameters: known"),
-            ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "a.yaml", "endless loop"),
-            ("{% for i in range(90000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' }}{% endfor %}", "a.yaml", "bytes"),
+            (
+                "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+                "a.yaml",
+                "endless loop",
+            ),
+            (
+                "{% for i in range(90000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' }}{% endfor %}",
+                "a.yaml",
+                "bytes",
+            ),
             ("a: [1\nb: 2\n", ":2:", "not YAML once rendered"),
             ("apiVersion: v1\nkind: Pod\n", "a.yaml", "a Pod has no metadata.name"),
         ];

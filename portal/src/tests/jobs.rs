@@ -102,7 +102,11 @@ async fn waiting_tells_what_is_not_ready_and_gives_up_with_the_reasons() {
     .await;
     let job = world.ended(&id).await;
     assert_eq!(job.state, JobState::Failed);
-    for part in ["deployment web 1/2 ready", "pod default/web-1: container web: ImagePullBackOff", "vctl connect env -- kubectl"] {
+    for part in [
+        "deployment web 1/2 ready",
+        "pod default/web-1: container web: ImagePullBackOff",
+        "vctl connect env -- kubectl",
+    ] {
         assert!(job.error.contains(part), "{}", job.error);
     }
     world.tasks.stop();
@@ -129,7 +133,10 @@ async fn a_delete_cancels_the_create_and_runs_after_it() {
 
 #[tokio::test]
 async fn a_runner_that_lost_its_lease_writes_nothing_more() {
-    use crate::{documents::JobDoc, jobs::work::{Failure, Work}};
+    use crate::{
+        documents::JobDoc,
+        jobs::work::{Failure, Work},
+    };
     let world = World::at_fixed_time();
     let id = world.create("env", "blank").await;
     let inner = world.portal.inner();
@@ -139,7 +146,7 @@ async fn a_runner_that_lost_its_lease_writes_nothing_more() {
     assert!(claim("second", known).await.expect("claim").is_none(), "only one gets it");
     let now = inner.environments.documents.get::<JobDoc>(&id).await.expect("read").expect("job");
     let second = claim("second", now).await.expect("claim").expect("taken over");
-    assert!(matches!(first.begin(0).await, Err(Failure::Lost)));
+    assert!(matches!(first.say(0, "late news").await, Err(Failure::Lost)));
     assert!(matches!(first.finish(JobState::Succeeded, "").await, Err(Failure::Lost)));
     assert!(second.begin(0).await.expect("begun"));
 }

@@ -11,6 +11,8 @@ use super::{Global, error::CliError};
 /// A request may wait for a change for 25 s on the server, a deletion for 300 s.
 const TIMEOUT: Duration = Duration::from_secs(330);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A stream goes on for as long as somebody reads it.
+const STREAM_TIMEOUT: Duration = Duration::from_hours(10_000);
 
 /// Talks to the running server as its local administrator. Cheap to clone.
 #[derive(Clone)]
@@ -32,12 +34,14 @@ impl Client {
             read => read.map_err(CliError::file(path)),
         };
         let path = dir.join("server.json");
-        let server: ServerFile = serde_json::from_slice(&read(&path)?)
-            .map_err(|e| CliError::Failed(format!("{}: {e}; start the server again, which writes it anew", path.display())))?;
+        let server: ServerFile = serde_json::from_slice(&read(&path)?).map_err(|e| {
+            CliError::Failed(format!("{}: {e}; start the server again, which writes it anew", path.display()))
+        })?;
         let token = read(&dir.join(&server.token_file))?;
         let token = String::from_utf8_lossy(&token).trim().to_owned();
         let ca = read(&dir.join(&server.ca_file))?;
-        let broken = |e: reqwest::Error| CliError::Failed(format!("the server's certificate authority cannot be used: {e}"));
+        let broken =
+            |e: reqwest::Error| CliError::Failed(format!("the server's certificate authority cannot be used: {e}"));
         let roots = reqwest::Certificate::from_pem_bundle(&ca).map_err(broken)?;
         let http = reqwest::Client::builder()
             .tls_certs_only(roots)
@@ -73,7 +77,7 @@ impl Client {
 
     /// Reads a stream of bytes that does not end.
     pub(crate) async fn stream(&self, path: &str) -> Result<reqwest::Response, CliError> {
-        let request = self.request(Method::GET, path).timeout(Duration::from_secs(365 * 24 * 3600));
+        let request = self.request(Method::GET, path).timeout(STREAM_TIMEOUT);
         let response = request.send().await.map_err(|e| self.unreachable(&e))?;
         if response.status().is_success() {
             return Ok(response);
@@ -127,6 +131,8 @@ pub(crate) fn segment(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse as _;
+
     use super::*;
 
     #[test]
@@ -134,6 +140,63 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let Err(e) = Client::at(dir.path()) else { panic!("there is none") };
         assert!(e.to_string().contains("vctl up") && e.exit_code() == 6, "{e}");
+    }
+
+    /// A server with one address, over TLS, as `vctl up` leaves it in its data dir.
+    async fn server(dir: &Path, tasks: &vctl_runtime::tasks::Tasks) -> Result<(), Box<dyn std::error::Error>> {
+        use vctl_runtime::{pki, serve};
+        let validity = pki::Validity::from_now(jiff::Timestamp::now(), Duration::from_hours(1));
+        let authority = pki::Authority::generate("test", validity)?;
+        let identity = authority.server(&["127.0.0.1".to_owned()], validity)?;
+        let router = axum::Router::new().route(
+            "/api/v1/status",
+            axum::routing::get(|headers: http::HeaderMap| async move {
+                if headers.get("authorization").is_some_and(|v| v == "Bearer secret") {
+                    return axum::Json(serde_json::json!({"ok": true})).into_response();
+                }
+                let problem = serde_json::json!({"status": 401, "type": "unauthorized", "detail": "who are you?"});
+                (http::StatusCode::UNAUTHORIZED, axum::Json(problem)).into_response()
+            }),
+        );
+        let listener = serve::bind_tcp(([127, 0, 0, 1], 0).into()).await?;
+        let url = format!("https://{}", listener.local_addr()?);
+        let tls = serve::Tls::new(&identity.certificate_pem, &identity.key_pem)?;
+        serve::Server::new(tls, router, tasks.clone()).listen_tcp(listener);
+        let file = ServerFile {
+            listen: url.clone(),
+            url,
+            pid: 1,
+            version: "0".to_owned(),
+            ca_file: "ca.pem".to_owned(),
+            token_file: "admin.token".to_owned(),
+        };
+        fs::write(dir.join("server.json"), serde_json::to_vec(&file)?)?;
+        fs::write(dir.join("ca.pem"), authority.certificate_pem())?;
+        fs::write(dir.join("admin.token"), "secret\n")?;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn talks_tls_to_the_server_of_its_data_dir_and_to_no_other() {
+        vctl_runtime::serve::install_crypto_provider();
+        let (dir, other) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
+        let tasks = vctl_runtime::tasks::Tasks::new();
+        server(dir.path(), &tasks).await.expect("server");
+        server(other.path(), &tasks).await.expect("other server");
+        let status = Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect("status");
+        assert_eq!(status["ok"], true);
+
+        fs::write(dir.path().join("admin.token"), "stolen").expect("write");
+        let refused = Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
+        assert_eq!((refused.to_string().as_str(), refused.exit_code()), ("who are you?", 5));
+
+        fs::copy(other.path().join("ca.pem"), dir.path().join("ca.pem")).expect("copy");
+        let unknown = Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
+        assert!(unknown.to_string().contains("certificate") && unknown.exit_code() == 6, "{unknown}");
+
+        assert!(tasks.shutdown(Duration::from_secs(10)).await);
+        let gone = Client::at(other.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("gone");
+        assert!(gone.to_string().contains("vctl up") && gone.exit_code() == 6, "{gone}");
     }
 
     #[test]

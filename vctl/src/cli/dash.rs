@@ -126,7 +126,7 @@ async fn follow(client: Client, name: String, data: mpsc::Sender<Data>) {
     });
     let events = watch::<v1::Event>(&cluster, |events| {
         let mut events: Vec<_> = events.values().map(kubernetes::event).collect();
-        events.sort_by(|a, b| b.at.cmp(&a.at));
+        events.sort_by_key(|event| std::cmp::Reverse(event.at));
         events.truncate(EVENTS);
         data.offer(Data::Events { environment: name.clone(), events })
     });

@@ -14,7 +14,9 @@ pub(crate) enum CliError {
     #[error("no server runs with the data dir {}: start one with `vctl up`, or name another with --data-dir", .0.display())]
     NoServer(PathBuf),
     /// There is a `server.json`, but nobody answers.
-    #[error("the server at {url} does not answer ({why}): is it still running? Start it with `vctl up`; its log says more")]
+    #[error(
+        "the server at {url} does not answer ({why}): is it still running? Start it with `vctl up`; its log says more"
+    )]
     Unreachable {
         /// Its address.
         url: String,

@@ -48,14 +48,20 @@ fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
         ("Created", format!("{} ago", age(e.created_at, now))),
     ];
     for (name, value) in &e.parameters {
-        lines.push(("Parameter", format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))));
+        lines
+            .push(("Parameter", format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))));
     }
     let mut text = String::new();
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         text.push_str(&format!("{:<12}{value}\n", format!("{name}:")));
     }
     for step in job.iter().flat_map(|job| &job.steps) {
-        text.push_str(&format!("  {:<10}{:<24}{}\n", format!("{:?}", step.state).to_lowercase(), step.name, step.message));
+        text.push_str(&format!(
+            "  {:<10}{:<24}{}\n",
+            format!("{:?}", step.state).to_lowercase(),
+            step.name,
+            step.message
+        ));
     }
     text
 }

@@ -67,7 +67,10 @@ async fn merge_into(path: &Path, new: &str) -> Result<String, CliError> {
         Err(e) => return Err(CliError::file(path)(e)),
     };
     let (merged, context) = merge(&old, new).map_err(|why| {
-        CliError::Failed(format!("{}: {why}; nothing was changed. Mend it, or print with `vctl kubeconfig NAME`", path.display()))
+        CliError::Failed(format!(
+            "{}: {why}; nothing was changed. Mend it, or print with `vctl kubeconfig NAME`",
+            path.display()
+        ))
     })?;
     write_private(&path, merged.as_bytes())?;
     Ok(context)

@@ -70,7 +70,13 @@ impl Screen {
         while let Some(step) = job.steps.get(self.finished).filter(|s| ended(s.state)) {
             if step.started_at.is_some() {
                 self.clear(&mut text);
-                text.push_str(&format!("{} {:<24}{:>8}  {}\n", mark(step.state), step.name, took(step), first_line(&step.message)));
+                text.push_str(&format!(
+                    "{} {:<24}{:>8}  {}\n",
+                    mark(step.state),
+                    step.name,
+                    took(step),
+                    first_line(&step.message)
+                ));
             }
             self.finished += 1;
         }
@@ -106,12 +112,7 @@ fn write(text: &str) -> io::Result<()> {
 }
 
 fn columns() -> usize {
-    crossterm_size().unwrap_or(80)
-}
-
-/// Columns of the terminal, from its own answer; none when there is no terminal.
-fn crossterm_size() -> Option<usize> {
-    vctl_tui::terminal_columns().map(usize::from)
+    vctl_tui::terminal_columns().map_or(80, usize::from)
 }
 
 fn ended(state: JobState) -> bool {

@@ -42,7 +42,8 @@ fn render(s: &ServerStatus, url: &str, link: &LoginLink, now: Timestamp) -> Stri
         return text;
     }
     let row = |w: &Worker| {
-        let seen = w.last_seen.map_or_else(|| "never seen".to_owned(), |at| format!("not connected for {}", age(at, now)));
+        let seen =
+            w.last_seen.map_or_else(|| "never seen".to_owned(), |at| format!("not connected for {}", age(at, now)));
         [
             w.name.clone(),
             w.kind.clone(),

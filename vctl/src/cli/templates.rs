@@ -30,7 +30,8 @@ impl Templates {
         let page: Page<Template> = client.get("templates").await?;
         show(self.output, &page.items, || {
             let row = |t: &Template| {
-                let broken = if t.version.is_empty() { format!("{}: {}", t.title, t.description) } else { t.title.clone() };
+                let broken =
+                    if t.version.is_empty() { format!("{}: {}", t.title, t.description) } else { t.title.clone() };
                 let parameters: Vec<&str> = t.parameters.iter().map(|p| p.name.as_str()).collect();
                 [t.name.clone(), t.version.clone(), broken, parameters.join(",")]
             };

@@ -11,7 +11,9 @@ pub(super) fn pod(pod: &v1::Pod) -> Pod {
     let containers = status.container_statuses.unwrap_or_default();
     let init = status.init_container_statuses.unwrap_or_default();
     let mut text = status.reason.or(status.phase).unwrap_or_else(|| "Unknown".to_owned());
-    let waiting_init = init.iter().position(|c| !c.state.as_ref().and_then(|s| s.terminated.as_ref()).is_some_and(|t| t.exit_code == 0));
+    let waiting_init = init
+        .iter()
+        .position(|c| c.state.as_ref().and_then(|s| s.terminated.as_ref()).is_none_or(|t| t.exit_code != 0));
     let total_init = spec.init_containers.as_ref().map_or(0, Vec::len);
     match waiting_init.filter(|_| text == "Pending") {
         Some(at) => {
@@ -98,9 +100,7 @@ mod tests {
 
     #[test]
     fn the_status_is_what_kubectl_prints() {
-        let container = |state: Value, ready: bool| {
-            json!([{"name": "web", "ready": ready, "restartCount": 0, "image": "i", "imageID": "", "state": state}])
-        };
+        let container = |state: Value, ready: bool| json!([{"name": "web", "ready": ready, "restartCount": 0, "image": "i", "imageID": "", "state": state}]);
         let done = container(json!({"terminated": {"exitCode": 0}}), true);
         let cases = [
             (json!({"phase": "Pending"}), "Pending"),
@@ -110,7 +110,10 @@ mod tests {
                        "containerStatuses": container(json!({"waiting": {"reason": "ImagePullBackOff"}}), false)}),
                 "ImagePullBackOff",
             ),
-            (json!({"phase": "Pending", "initContainerStatuses": container(json!({"running": {}}), false)}), "Init:0/1"),
+            (
+                json!({"phase": "Pending", "initContainerStatuses": container(json!({"running": {}}), false)}),
+                "Init:0/1",
+            ),
             (
                 json!({"phase": "Pending", "initContainerStatuses": container(json!({"waiting": {"reason": "ErrImagePull"}}), false)}),
                 "Init:ErrImagePull",
