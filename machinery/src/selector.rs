@@ -7,11 +7,11 @@ pub use fields::FieldSelector;
 pub use labels::LabelSelector;
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     use crate::catalog::Descriptor;
 
     /// A descriptor with a name and nothing else.
-    pub(super) fn descriptor(group_resource: &str) -> Descriptor {
+    pub(crate) fn descriptor(group_resource: &str) -> Descriptor {
         let (plural, group) = group_resource.split_once('.').unwrap_or((group_resource, ""));
         Descriptor {
             group: group.into(),

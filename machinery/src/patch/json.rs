@@ -13,17 +13,19 @@ pub const MAX_OPERATIONS: usize = 10_000;
 /// # Errors
 /// 422 for a failed `test` or a path that does not apply, 400 for a patch that is none, 413 for too many operations.
 pub fn json(object: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let operations = patch
-        .as_array()
-        .ok_or_else(|| ApiError::bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"))?;
+    let operations = patch.as_array().ok_or_else(|| {
+        ApiError::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch",
+        )
+    })?;
     if operations.len() > MAX_OPERATIONS {
         return Err(ApiError::too_large(format!(
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
             operations.len()
         )));
     }
-    let patch: json_patch::Patch =
-        serde_json::from_value(patch.clone()).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
+    let patch: json_patch::Patch = serde_json::from_value(patch.clone())
+        .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
     let mut patched = object.clone();
     json_patch::patch(&mut patched, &patch).map_err(unprocessable)?;
     Ok(patched)
@@ -62,7 +64,8 @@ mod tests {
         }
         assert_eq!(json(&object, &value!({ "op": "add" })).unwrap_err().code, 400);
         assert_eq!(json(&object, &value!([{ "op": "grow", "path": "/a" }])).unwrap_err().code, 400);
-        let many: Vec<Value> = (0..=MAX_OPERATIONS).map(|_| value!({ "op": "test", "path": "/a", "value": 1 })).collect();
+        let many: Vec<Value> =
+            (0..=MAX_OPERATIONS).map(|_| value!({ "op": "test", "path": "/a", "value": 1 })).collect();
         assert_eq!(json(&object, &many.into()).unwrap_err().code, 413);
     }
 }
