@@ -15,6 +15,8 @@
 
 #[cfg(test)]
 mod battery;
+#[cfg(test)]
+mod durability;
 mod engine;
 mod entry;
 mod error;

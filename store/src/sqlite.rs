@@ -9,6 +9,8 @@ mod reader;
 mod schema;
 mod statements;
 
+pub(crate) use file::DataFile;
+
 use std::path::Path;
 
 use vctl_runtime::tasks::Tasks;
@@ -17,7 +19,7 @@ use crate::{
     Entry, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, StoreOptions, Tenant, TenantInfo, Watch,
     Write,
     engine::{Engine, Opened},
-    sqlite::{file::DataFile, journal::SqliteJournal, reader::SqliteReader},
+    sqlite::{journal::SqliteJournal, reader::SqliteReader},
 };
 
 /// A store in a SQLite file.
@@ -44,7 +46,10 @@ impl SqliteStore {
     /// # Errors
     /// The same.
     pub async fn open_with(directory: &Path, tasks: &Tasks, options: StoreOptions) -> Result<Self, StoreError> {
-        let mut file = DataFile::open(directory).await?;
+        Self::start(DataFile::open(directory).await?, tasks, options).await
+    }
+
+    pub(crate) async fn start(mut file: DataFile, tasks: &Tasks, options: StoreOptions) -> Result<Self, StoreError> {
         let (tenants, next_tenant) = file.tenants().await?;
         let reader = SqliteReader::open(&file);
         let opened = Opened {

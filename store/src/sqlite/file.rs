@@ -21,15 +21,15 @@ use crate::{
 const CHECKPOINT_PAGES: &str = "4096";
 
 /// The file, locked, of the right format, with the connection that writes.
-pub(super) struct DataFile {
+pub(crate) struct DataFile {
     pub(super) path: PathBuf,
-    pub(super) connection: SqliteConnection,
+    pub(crate) connection: SqliteConnection,
     /// Given up when it is dropped, or by the system when the process ends.
     pub(super) lock: File,
 }
 
 impl DataFile {
-    pub(super) async fn open(directory: &Path) -> Result<Self, StoreError> {
+    pub(crate) async fn open(directory: &Path) -> Result<Self, StoreError> {
         create_directory(directory)?;
         let lock = lock(directory)?;
         let path = directory.join("vctl.db");

@@ -1,0 +1,89 @@
+//! Durable creates of 1 KiB per second, and what many tenants cost: `throughput [DIRECTORY] [SECONDS]`.
+#![expect(clippy::print_stdout, reason = "it prints its figures")]
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use vctl_runtime::tasks::Tasks;
+use vctl_store::{Key, ListOptions, Scope, SqliteStore, Store, StoreError, Tenant, Write};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(|| std::env::temp_dir().join("vctl-store-throughput"), PathBuf::from);
+    let seconds = arguments.next().map_or(Ok(3), |s| s.parse())?;
+    for writers in [1, 16, 64] {
+        create(&directory.join(format!("w{writers}")), writers, Duration::from_secs(seconds)).await?;
+    }
+    tenants(&directory.join("tenants"), 2000).await?;
+    std::fs::remove_dir_all(&directory)?;
+    Ok(())
+}
+
+async fn create(directory: &Path, writers: usize, duration: Duration) -> Result<(), Box<dyn std::error::Error>> {
+    let tasks = Tasks::new();
+    let store = std::sync::Arc::new(SqliteStore::open(directory, &tasks).await?);
+    let value = bytes::Bytes::from(vec![b'x'; 1024]);
+    let start = Instant::now();
+    for writer in 0..writers {
+        let (store, value) = (store.clone(), value.clone());
+        tasks.spawn("writer", async move {
+            let mut n = 0;
+            while start.elapsed() < duration {
+                let key = Key::new("configmaps", &format!("ns-{writer}"), &format!("object-{n}"));
+                if let Err(error) = store.transact(Tenant::SYSTEM, vec![Write::create(key, value.clone())]).await {
+                    println!("writer {writer} failed: {error}");
+                    return;
+                }
+                n += 1;
+            }
+        });
+    }
+    tokio::time::sleep(duration).await;
+    let done = store.revision(Tenant::SYSTEM).await?;
+    let elapsed = start.elapsed();
+    println!("{writers:>3} writers: {:>7.0} durable creates of 1 KiB per second", done as f64 / elapsed.as_secs_f64());
+    if !tasks.shutdown(Duration::from_secs(30)).await {
+        println!("the store did not stop within 30 s");
+    }
+    Ok(())
+}
+
+async fn tenants(directory: &Path, count: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let store = SqliteStore::open(directory, &Tasks::new()).await?;
+    let start = Instant::now();
+    let names: Vec<_> = (0..count).map(|i| format!("t{i}")).collect();
+    let creations = names.iter().map(|name| {
+        let documents =
+            (0..30).map(|i| Write::create(Key::new(&format!("r{}", i % 6), "", &i.to_string()), vec![b'x'; 1024]));
+        store.create_tenant(name, documents.collect())
+    });
+    let tenants: Vec<Tenant> =
+        futures::future::join_all(creations).await.into_iter().collect::<Result<_, StoreError>>()?;
+    println!("{count} tenants of 30 documents created in {:?}", start.elapsed());
+    store.close().await?;
+    drop(store);
+
+    let before = resident()?;
+    let start = Instant::now();
+    let store = SqliteStore::open(directory, &Tasks::new()).await?;
+    let found = store.tenants().await?.len();
+    println!("{found} tenants opened and listed in {:?}", start.elapsed());
+    println!("idle: {} KiB of memory per 1000 tenants", (resident()?.saturating_sub(before)) * 1000 / count as u64);
+    let start = Instant::now();
+    for tenant in &tenants {
+        store.list(*tenant, ListOptions::newest(Scope::all("r0"))).await?;
+    }
+    println!("one resource of each listed cold in {:?}", start.elapsed());
+    store.close().await?;
+    Ok(())
+}
+
+/// Resident memory of this process, in KiB.
+fn resident() -> Result<u64, Box<dyn std::error::Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
