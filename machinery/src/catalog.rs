@@ -1,6 +1,8 @@
 //! The table of resource descriptors: what kinds there are and what can be done with them. Kinds are data;
 //! a CustomResourceDefinition adds a row.
 
+mod builtin;
+
 use std::sync::Arc;
 
 /// One resource in one version.
@@ -78,7 +80,7 @@ impl Catalog {
     /// The built-in resources of Kubernetes 1.36 (GA and default-on beta), in upstream's order of groups.
     pub fn builtin() -> &'static Self {
         static BUILTIN: std::sync::OnceLock<Catalog> = std::sync::OnceLock::new();
-        BUILTIN.get_or_init(Self::default)
+        BUILTIN.get_or_init(|| Self { rows: builtin::rows() })
     }
 
     /// All rows: groups in upstream's priority order, preferred version first, resources by name.
