@@ -11,6 +11,7 @@ pub mod patch;
 pub mod protobuf;
 pub mod schema;
 pub mod selector;
+mod shape;
 pub mod status;
 pub mod table;
 pub mod validate;
