@@ -127,6 +127,9 @@ fn heading(state: &State) -> String {
 fn waiting(state: &State) -> String {
     match (state.view, &state.chosen) {
         (View::Pods | View::Events, None) => "choose an environment first: 1, then enter".to_owned(),
+        (View::Pods | View::Events, Some(name)) if let Some(why) = &state.unreachable => {
+            format!("{name} cannot be reached: {why}; trying again")
+        }
         _ => "waiting for the first answer …".to_owned(),
     }
 }

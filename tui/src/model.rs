@@ -65,6 +65,13 @@ pub enum Data {
         /// The events.
         events: Vec<Event>,
     },
+    /// Pods and events of an environment cannot be had (yet); this is shown in their place while none are known.
+    Unreachable {
+        /// Of which.
+        environment: String,
+        /// Why.
+        why: String,
+    },
     /// Data cannot be had; what is shown grows old. The text is shown until [`Data::Connected`].
     Trouble(String),
     /// Data flows (again).

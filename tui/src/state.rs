@@ -80,6 +80,8 @@ pub struct State {
     pub pods: Option<Vec<Pod>>,
     /// None until they are known.
     pub events: Option<Vec<Event>>,
+    /// Why pods and events of the chosen environment are not known.
+    pub unreachable: Option<String>,
     /// Why data does not flow.
     pub trouble: Option<String>,
     /// What to tell about the last command.
@@ -112,6 +114,14 @@ pub struct Row {
     pub tone: Tone,
 }
 
+impl Row {
+    /// What the row is about: its name, with the namespace where there is one.
+    pub(crate) fn subject(&self, view: View) -> String {
+        let cells = if view == View::Pods { 2 } else { 1 };
+        self.cells.iter().take(cells).map(String::as_str).collect::<Vec<_>>().join("/")
+    }
+}
+
 impl State {
     /// Before anything is known.
     pub fn new(server: String, now: Timestamp) -> Self {
@@ -125,6 +135,7 @@ impl State {
             workers: None,
             pods: None,
             events: None,
+            unreachable: None,
             trouble: None,
             notice: None,
             now,
@@ -135,6 +146,12 @@ impl State {
     /// Where one is in the table that is shown.
     pub fn place(&self) -> Place {
         self.places.get(&self.view).cloned().unwrap_or_default()
+    }
+
+    /// What the chosen row is about, as long as one row is about one thing.
+    pub(crate) fn subject(&self) -> Option<String> {
+        let rows = self.rows().filter(|_| self.view != View::Events)?;
+        rows.get(self.place().cursor).map(|row| row.subject(self.view))
     }
 
     /// Titles of the columns of the table that is shown.

@@ -38,7 +38,12 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     let effects = match message {
         Message::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
         Message::Key(key) => press(state, key),
-        Message::Data(data) => take(state, data),
+        Message::Data(data) => {
+            let subject = state.subject();
+            let effects = take(state, data);
+            follow_subject(state, subject);
+            effects
+        }
         Message::Tick(now) => {
             state.now = now;
             Vec::new()
@@ -70,6 +75,7 @@ fn take(state: &mut State, data: Data) -> Vec<Effect> {
         Data::Pods { environment, pods } => {
             if state.chosen.as_deref() == Some(&environment) {
                 state.pods = Some(pods);
+                state.unreachable = None;
             }
         }
         Data::Events { environment, events } => {
@@ -77,10 +83,24 @@ fn take(state: &mut State, data: Data) -> Vec<Effect> {
                 state.events = Some(events);
             }
         }
+        Data::Unreachable { environment, why } => {
+            if state.chosen.as_deref() == Some(&environment) {
+                state.unreachable = Some(why);
+            }
+        }
         Data::Trouble(text) => state.trouble = Some(text),
         Data::Connected => state.trouble = None,
     }
     Vec::new()
+}
+
+/// Rows come and go above the cursor: it stays on what it was on.
+fn follow_subject(state: &mut State, subject: Option<String>) {
+    let (Some(subject), Some(rows)) = (subject, state.rows()) else { return };
+    let view = state.view;
+    if let Some(at) = rows.iter().position(|row| row.subject(view) == subject) {
+        state.places.entry(view).or_default().cursor = at;
+    }
 }
 
 /// With one environment there is nothing to choose.
@@ -95,6 +115,7 @@ fn choose(state: &mut State, name: String) -> Vec<Effect> {
     }
     state.pods = None;
     state.events = None;
+    state.unreachable = None;
     for view in [View::Pods, View::Events] {
         state.places.remove(&view);
     }

@@ -209,6 +209,25 @@ fn long_tables_scroll_and_stay_in_sight() {
 }
 
 #[test]
+fn the_cursor_stays_on_what_it_was_on() {
+    let mut dash = three();
+    dash.keys("j");
+    let names = ["aaa", "alpha", "azure", "beta"].map(|name| (name, "Ready", ""));
+    dash.data(environments(&names));
+    assert_eq!(dash.keys("\n"), [Effect::Ask(Request::Follow("beta".to_owned()))]);
+}
+
+#[test]
+fn an_environment_that_cannot_be_reached_says_why() {
+    let mut dash = three();
+    dash.keys("2");
+    dash.data(Data::Unreachable { environment: "alpha".to_owned(), why: "connection refused".to_owned() });
+    assert!(dash.screen().contains("alpha cannot be reached: connection refused; trying again"));
+    dash.data(pods("alpha", &[("web", 1, "Running")]));
+    assert!(!dash.screen().contains("refused"));
+}
+
+#[test]
 fn trouble_is_shown_until_it_is_over() {
     let mut dash = three();
     dash.data(Data::Trouble("the server does not answer".to_owned()));

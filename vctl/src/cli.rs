@@ -26,7 +26,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::{client::Client, error::CliError};
 
-/// Options of every command.
+// Options of every command. No doc comment, for the same reason as below.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// Directory where the server keeps everything, and by which commands find it [default: vctl under the XDG data directory]
@@ -48,7 +48,7 @@ impl Global {
     }
 }
 
-/// The commands that talk to a running server.
+// The commands that talk to a running server. No doc comment: it would become the help text of whoever flattens them in.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Create an environment from a template and wait until it is ready

@@ -187,15 +187,18 @@ mod tests {
         assert_eq!(status["ok"], true);
 
         fs::write(dir.path().join("admin.token"), "stolen").expect("write");
-        let refused = Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
+        let refused =
+            Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
         assert_eq!((refused.to_string().as_str(), refused.exit_code()), ("who are you?", 5));
 
         fs::copy(other.path().join("ca.pem"), dir.path().join("ca.pem")).expect("copy");
-        let unknown = Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
+        let unknown =
+            Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
         assert!(unknown.to_string().contains("certificate") && unknown.exit_code() == 6, "{unknown}");
 
         assert!(tasks.shutdown(Duration::from_secs(10)).await);
-        let gone = Client::at(other.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("gone");
+        let gone =
+            Client::at(other.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("gone");
         assert!(gone.to_string().contains("vctl up") && gone.exit_code() == 6, "{gone}");
     }
 

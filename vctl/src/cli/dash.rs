@@ -116,20 +116,29 @@ async fn follow(client: Client, name: String, data: mpsc::Sender<Data>) {
         match connect(&client, &name).await {
             Ok(cluster) => break cluster,
             // The control plane of a new environment is not there at once.
-            Err(e) => tracing::debug!(environment = name, error = %e, "no connection to the environment yet"),
+            Err(e) => {
+                if !data.offer(Data::Unreachable { environment: name.clone(), why: e.to_string() }) {
+                    return;
+                }
+            }
         }
         tokio::time::sleep(RETRY).await;
     };
-    let pods = watch::<v1::Pod>(&cluster, |pods| {
+    let broken = |why: String| {
+        data.offer(Data::Unreachable { environment: name.clone(), why });
+    };
+    let show_pods = |pods: &BTreeMap<_, v1::Pod>| {
         let pods = pods.values().map(kubernetes::pod).collect();
         data.offer(Data::Pods { environment: name.clone(), pods })
-    });
-    let events = watch::<v1::Event>(&cluster, |events| {
+    };
+    let pods = watch(&cluster, show_pods, broken);
+    let show_events = |events: &BTreeMap<_, v1::Event>| {
         let mut events: Vec<_> = events.values().map(kubernetes::event).collect();
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         events.truncate(EVENTS);
         data.offer(Data::Events { environment: name.clone(), events })
-    });
+    };
+    let events = watch(&cluster, show_events, broken);
     tokio::select! {
         () = pods => {}
         () = events => {}
@@ -156,8 +165,11 @@ impl Offer for mpsc::Sender<Data> {
 }
 
 /// Keeps all objects of a kind and shows them after each change, until `show` says that nobody looks. Broken watches are begun anew.
-async fn watch<K>(cluster: &kube::Client, show: impl Fn(&BTreeMap<(String, String), K>) -> bool)
-where
+async fn watch<K>(
+    cluster: &kube::Client,
+    show: impl Fn(&BTreeMap<(String, String), K>) -> bool,
+    broken: impl Fn(String),
+) where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
     let api: kube::Api<K> = kube::Api::all(cluster.clone());
@@ -199,7 +211,7 @@ where
                 objects.remove(&key(&object));
                 pending = listed;
             }
-            Some(Err(e)) => tracing::debug!(error = %e, "a watch broke; it is begun anew"),
+            Some(Err(e)) => broken(e.to_string()),
             None => return,
         }
     }

@@ -11,9 +11,8 @@ pub(super) fn pod(pod: &v1::Pod) -> Pod {
     let containers = status.container_statuses.unwrap_or_default();
     let init = status.init_container_statuses.unwrap_or_default();
     let mut text = status.reason.or(status.phase).unwrap_or_else(|| "Unknown".to_owned());
-    let waiting_init = init
-        .iter()
-        .position(|c| c.state.as_ref().and_then(|s| s.terminated.as_ref()).is_none_or(|t| t.exit_code != 0));
+    let waiting_init =
+        init.iter().position(|c| c.state.as_ref().and_then(|s| s.terminated.as_ref()).is_none_or(|t| t.exit_code != 0));
     let total_init = spec.init_containers.as_ref().map_or(0, Vec::len);
     match waiting_init.filter(|_| text == "Pending") {
         Some(at) => {
