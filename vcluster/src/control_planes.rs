@@ -9,17 +9,18 @@ use std::{
 use axum::body::Body;
 use http::{Request, Response};
 use vctl_api::names::EnvironmentName;
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{catalog::Catalog, status::ApiError};
 use vctl_runtime::{pki::Validity, tasks::Tasks};
 use vctl_store::{Store, StoreError, Tenant, WatchError};
 
 use crate::{
     bootstrap,
     client::Client,
+    controllers::Clients,
     config::Config,
-    in_process::InProcess,
+    in_process::{Cluster, InProcess},
     keys::KeysDocument,
-    plane::{Plane, Shared},
+    plane::{self, Plane, Shared},
     server, storage,
     streams::PodStreams,
     user::{MASTERS, User},
@@ -39,6 +40,8 @@ pub struct Peer {
 pub struct ControlPlanes {
     shared: Arc<Shared>,
     planes: Arc<Mutex<HashMap<String, Arc<Plane>>>>,
+    /// Names of tenants that have been asked for by number.
+    names: Arc<Mutex<HashMap<Tenant, Arc<str>>>>,
 }
 
 /// How often what is kept of idle clusters is looked for.
@@ -50,7 +53,7 @@ impl ControlPlanes {
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
         let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone() });
-        let this = Self { shared, planes: Arc::default() };
+        let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
         tasks.spawn_until_stopped("control plane caches", async move {
@@ -82,6 +85,7 @@ impl ControlPlanes {
         if resources.peek().is_none() {
             // Created or deleted: whoever is asked for next is looked up anew.
             planes.retain(|_, p| p.tenant != tenant);
+            self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
         } else if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
             resources.for_each(|r| plane.changed(r));
         }
@@ -159,10 +163,22 @@ impl ControlPlanes {
     /// # Errors
     /// When the store fails.
     pub async fn name_of(&self, tenant: Tenant) -> Result<Option<String>, ApiError> {
-        if let Some(plane) = self.lock().values().find(|p| p.tenant == tenant) {
-            return Ok(Some(plane.name.clone()));
+        let known = |names: &HashMap<Tenant, Arc<str>>| names.get(&tenant).map(ToString::to_string);
+        if let Some(name) = known(&self.names.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(Some(name));
         }
-        Ok(self.shared.store.tenants().await.map_err(storage::error)?.into_iter().find(|t| t.tenant == tenant).map(|t| t.name))
+        let all = self.shared.store.tenants().await.map_err(storage::error)?;
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        *names = all.into_iter().map(|t| (t.tenant, t.name.into())).collect();
+        Ok(known(&names))
+    }
+
+    /// What is in memory of a tenant, read if need be.
+    pub(crate) async fn plane_of(&self, tenant: Tenant) -> Result<Arc<Plane>, ApiError> {
+        let name = self.name_of(tenant).await?.ok_or_else(storage::gone)?;
+        let plane = self.plane(&name).await?;
+        // The name may belong to a younger cluster by now.
+        if plane.tenant == tenant { Ok(plane) } else { Err(storage::gone()) }
     }
 
     /// Answers a request to a cluster. The path is already stripped of `/clusters/NAME`.
@@ -175,7 +191,7 @@ impl ControlPlanes {
 
     /// Calls into a cluster from inside the process. Nothing is read until the first call.
     pub fn client(&self, name: &EnvironmentName, user: User) -> Arc<dyn Client> {
-        Arc::new(InProcess::new(self.clone(), name.as_str().to_owned(), user))
+        Arc::new(InProcess::new(self.clone(), Cluster::Name(name.as_str().to_owned()), user))
     }
 
     /// A kubeconfig (YAML) for the cluster's administrator, with a client certificate of its own.
@@ -201,5 +217,27 @@ impl ControlPlanes {
             "contexts": [{ "name": name, "context": { "cluster": name, "user": name } }],
         });
         serde_yaml::to_string(&kubeconfig).map_err(ApiError::internal)
+    }
+}
+
+#[async_trait::async_trait]
+impl Clients for ControlPlanes {
+    fn client(&self, tenant: Tenant, user: &str) -> Arc<dyn Client> {
+        Arc::new(InProcess::new(self.clone(), Cluster::Tenant(tenant), User::internal(user)))
+    }
+
+    async fn catalog(&self, tenant: Tenant) -> Arc<Catalog> {
+        let catalog = async { self.plane_of(tenant).await?.catalog().await };
+        match catalog.await {
+            Ok(catalog) => catalog,
+            Err(error) => {
+                tracing::warn!(%error, "the resources of a cluster cannot be read; only the built-in ones are known");
+                plane::builtin()
+            }
+        }
+    }
+
+    async fn root_certificate(&self, _tenant: Tenant) -> Result<String, ApiError> {
+        Ok(self.shared.config.server_ca_pem.clone())
     }
 }

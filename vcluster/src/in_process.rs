@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use vctl_store::Tenant;
 use vctl_machinery::{selector::LabelSelector, status::ApiError};
 
 use crate::{
@@ -14,20 +15,29 @@ use crate::{
     user::User,
 };
 
+/// Which cluster.
+pub(crate) enum Cluster {
+    Name(String),
+    Tenant(Tenant),
+}
+
 pub(crate) struct InProcess {
     planes: ControlPlanes,
-    name: String,
+    cluster: Cluster,
     user: Arc<User>,
 }
 
 impl InProcess {
-    pub(crate) fn new(planes: ControlPlanes, name: String, user: User) -> Self {
-        Self { planes, name, user: Arc::new(user) }
+    pub(crate) fn new(planes: ControlPlanes, cluster: Cluster, user: User) -> Self {
+        Self { planes, cluster, user: Arc::new(user) }
     }
 
     /// The call and its target, authorized.
     async fn begin(&self, verb: &str, resource: &str, namespace: &str, name: &str, subresource: &str) -> Result<(Call, Target), ApiError> {
-        let plane = self.planes.plane(&self.name).await?;
+        let plane = match &self.cluster {
+            Cluster::Name(name) => self.planes.plane(name).await?,
+            Cluster::Tenant(tenant) => self.planes.plane_of(*tenant).await?,
+        };
         let catalog = plane.catalog().await?;
         let Some(descriptor) = catalog.stored(resource) else {
             return Err(ApiError { code: 404, reason: "NotFound", message: format!("the server could not find the requested resource {resource:?}"), details: Value::Null });

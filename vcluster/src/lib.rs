@@ -29,6 +29,12 @@ pub mod streams;
 mod subresource;
 pub mod user;
 
+/// The version of Kubernetes that clusters say they are.
+pub const KUBERNETES_VERSION: &str = "v1.36.0";
+
 pub use config::Config;
 pub use control_planes::{ControlPlanes, Peer};
 pub use user::User;
+
+#[cfg(test)]
+mod tests;

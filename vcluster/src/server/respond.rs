@@ -15,7 +15,15 @@ const COMPRESS_ABOVE: usize = 128 << 10;
 
 /// A Status.
 pub(crate) fn error(e: &ApiError) -> Response<Body> {
-    let mut response = json(StatusCode::from_u16(e.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &e.status());
+    let mut status = e.status();
+    // An expired list says how to go on; that is no detail but metadata.
+    if let Some(token) = e.details.get("continue") {
+        status["metadata"]["continue"] = token.clone();
+        if let Some(status) = status.as_object_mut() {
+            status.remove("details");
+        }
+    }
+    let mut response = json(StatusCode::from_u16(e.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &status);
     if let Some(seconds) = e.details.get("retryAfterSeconds").and_then(Value::as_u64)
         && let Ok(value) = HeaderValue::from_str(&seconds.to_string())
     {
