@@ -19,7 +19,7 @@ use vctl_api::{
     rest::{Job, PodCounts, Worker},
 };
 use vctl_runtime::{clock::Clock, tasks::Tasks};
-use vctl_store::{MemoryStore, Store};
+use vctl_store::{MemoryStore, SqliteStore, Store};
 
 use crate::{
     JobsConfig, Portal, PortalConfig,
@@ -159,6 +159,7 @@ pub(crate) struct World {
     pub(crate) tasks: Tasks,
     pub(crate) token: String,
     dir: tempfile::TempDir,
+    on_disk: bool,
 }
 
 impl World {
@@ -167,6 +168,15 @@ impl World {
         let dir = tempfile::tempdir().expect("dir");
         let clock = Clock::system();
         Self::join(dir, clock, Arc::new(MemoryStore::new()), Arc::default())
+    }
+
+    /// On SQLite: after a crash the file is opened anew.
+    pub(crate) async fn on_disk() -> Self {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = SqliteStore::open(dir.path(), &Tasks::new()).await.expect("store");
+        let mut world = Self::join(dir, Clock::system(), Arc::new(store), Arc::default());
+        world.on_disk = true;
+        world
     }
 
     /// With a clock that stands still.
@@ -198,13 +208,23 @@ impl World {
             Portal::new(config, clock.clone(), tasks.clone(), store.clone(), planes.clone(), Arc::new(NoWorkers))
                 .expect("portal");
         let token = std::fs::read_to_string(token_file).expect("token").trim().to_owned();
-        Self { portal, planes, store, clock, tasks, token, dir }
+        Self { portal, planes, store, clock, tasks, token, dir, on_disk: false }
     }
 
     /// The same store and control planes after the process has died at once: nothing of the old one goes on.
     pub(crate) async fn after_crash(self) -> Self {
         self.tasks.shutdown(Duration::from_secs(5)).await;
-        Self::join(self.dir, self.clock, self.store, self.planes)
+        let Self { portal, planes, store, clock, dir, on_disk, .. } = self;
+        drop(portal);
+        if !on_disk {
+            return Self::join(dir, clock, store, planes);
+        }
+        store.close().await.expect("closed");
+        drop(store);
+        let store = SqliteStore::open(dir.path(), &Tasks::new()).await.expect("store");
+        let mut world = Self::join(dir, clock, Arc::new(store), planes);
+        world.on_disk = true;
+        world
     }
 
     /// One request as local administrator.

@@ -24,6 +24,7 @@ const WAIT: usize = 3;
 const FIRST_POLL: Duration = Duration::from_millis(50);
 /// Applying is told about so often at most: each news is a write.
 const TELL: Duration = Duration::from_millis(250);
+const NOTHING: &str = "nothing to wait for";
 /// Most pods whose reasons are named.
 const REASONS: usize = 5;
 
@@ -44,6 +45,7 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         work.done(CLUSTER, &environments.planes.server(name)).await?;
     }
     let template = template(environments, work).await?;
+    let mut empty = false;
     if !work.is_done(APPLY).await {
         work.begin(RENDER).await?;
         let documents = rendered(environments, work, &template).await?;
@@ -54,8 +56,13 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         .await?;
         work.begin(APPLY).await?;
         apply(environments, work, &documents).await?;
+        empty = documents.is_empty();
     }
     work.begin(WAIT).await?;
+    if empty {
+        // Not even looked at: looking loads what an idle virtual cluster need not have in memory.
+        return work.done(WAIT, NOTHING).await;
+    }
     let deadline = template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
     wait(environments, work, deadline).await
 }
@@ -113,7 +120,7 @@ async fn wait(environments: &Environments, work: &Work, deadline: Duration) -> R
         let waiting: Vec<String> = readiness.workloads.iter().filter(|w| !w.done).map(describe).collect();
         if waiting.is_empty() {
             let workloads = readiness.workloads.len();
-            let all = if workloads == 0 { "nothing to wait for".to_owned() } else { format!("all {workloads} ready") };
+            let all = if workloads == 0 { NOTHING.to_owned() } else { format!("all {workloads} ready") };
             return work.done(WAIT, &all).await;
         }
         if tokio::time::Instant::now() >= end {

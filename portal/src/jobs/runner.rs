@@ -167,14 +167,16 @@ impl Runner {
     async fn work(&self, job: Stored<JobDoc>, stop: CancellationToken) {
         let shared = &self.shared;
         let id = job.value.id.clone();
-        let claimed = Work::claim(shared.environments.clone(), shared.config.clone(), &shared.holder, job).await;
-        let work = match claimed {
-            Ok(Some(work)) => work,
-            // Somebody else has written it: the watch tells.
-            Ok(None) => return,
-            Err(e) => {
-                tracing::error!(job = id, error = %e, "a job cannot be claimed");
-                return;
+        let work = loop {
+            let known = job.clone();
+            match Work::claim(shared.environments.clone(), shared.config.clone(), &shared.holder, known).await {
+                Ok(Some(work)) => break work,
+                // Somebody else has written it: the watch tells.
+                Ok(None) => return,
+                Err(e) => {
+                    tracing::error!(job = id, error = %e, "a job cannot be claimed; trying again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
             }
         };
         let outcome = tokio::select! {

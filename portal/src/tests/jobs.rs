@@ -24,7 +24,7 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 async fn a_crash_at_any_call_costs_nothing() {
     // create, 6 x apply, readiness; then drain, delete.
     for crash_at in 1..=10 {
-        let world = World::new();
+        let world = World::on_disk().await;
         world.planes.hang_from.store(crash_at, Ordering::SeqCst);
         world.portal.start();
         let create = world.create("env", "team-x").await;
@@ -94,7 +94,7 @@ async fn waiting_tells_what_is_not_ready_and_gives_up_with_the_reasons() {
         }],
     };
     world.portal.start();
-    let id = world.create("env", "blank").await;
+    let id = world.create("env", "team-x").await;
     until("the news of the step", async || {
         let environment = world.portal.inner().environments.get("env").await.expect("environment");
         environment.message == "wait for workloads: deployment web 1/2 ready"
@@ -117,8 +117,8 @@ async fn a_delete_cancels_the_create_and_runs_after_it() {
     let world = World::new();
     world.planes.state().readiness = Readiness { workloads: vec![workload("web", 0, 1)], unready_pods: Vec::new() };
     world.portal.start();
-    let create = world.create("env", "blank").await;
-    until("the wait", async || world.planes.calls.load(Ordering::SeqCst) >= 2).await;
+    let create = world.create("env", "team-x").await;
+    until("the wait", async || world.planes.calls.load(Ordering::SeqCst) >= 8).await;
     let (status, delete) = world.call("DELETE", "/api/v1/environments/env", None).await;
     assert_eq!(status, StatusCode::ACCEPTED);
     let again = world.call("DELETE", "/api/v1/environments/env", None).await.1;
