@@ -1,0 +1,325 @@
+//! Strict decoding: what Go's decoder makes of a document.
+
+use serde_json::{Map, Value};
+
+use super::{FieldType, Graph, Type, graph};
+use crate::catalog::Descriptor;
+
+/// What strict decoding has to say of a body: texts without the `strict decoding error: ` prefix, such as
+/// `unknown field "spec.foo"` and `duplicate field "metadata.name"`.
+pub type Strict = Vec<String>;
+
+/// Checks types and prunes what the schema does not know, in place. Returns the unknown fields in document order. Null stands for
+/// absent, as in Go. Custom resources keep everything but unknown metadata.
+///
+/// # Errors
+/// A field of the wrong JSON type, in the words Go's decoder uses after
+/// `.. in version "v1" cannot be handled as a Deployment: `, for example
+/// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
+pub fn decode(descriptor: &Descriptor, object: &mut Value) -> Result<Strict, String> {
+    decode_kind(&descriptor.group, &descriptor.version, &descriptor.kind, object)
+}
+
+/// As [`decode`], by kind: for subresources and options.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_kind(group: &str, version: &str, kind: &str, object: &mut Value) -> Result<Strict, String> {
+    let mut decoder = Decoder { graph: graph(), unknown: Vec::new() };
+    if !object.is_object() {
+        return Err(format!("json: cannot unmarshal {} into Go value of type {version}.{kind}", go_kind(object)));
+    }
+    match decoder.graph.kind(group, version, kind) {
+        Some(at) => decoder.object(decoder.graph.get(at), object, "")?,
+        None => decoder.custom(object)?,
+    }
+    Ok(decoder.unknown)
+}
+
+struct Decoder {
+    graph: &'static Graph,
+    unknown: Strict,
+}
+
+impl Decoder {
+    /// Only metadata has a type.
+    fn custom(&mut self, object: &mut Value) -> Result<(), String> {
+        let metadata = self.graph.named("meta.v1.ObjectMeta").map(|at| self.graph.get(at));
+        match (metadata, object.get_mut("metadata")) {
+            (Some(metadata), Some(value)) if value.is_object() => self.object(metadata, value, "metadata"),
+            (_, None) => Ok(()),
+            (_, Some(value)) => Err(format!(
+                "json: cannot unmarshal {} into Go struct field .metadata of type v1.ObjectMeta",
+                go_kind(value)
+            )),
+        }
+    }
+
+    fn object(&mut self, of: &Type, object: &mut Value, path: &str) -> Result<(), String> {
+        let Some(map) = object.as_object_mut() else { return Ok(()) };
+        let mut gone = Vec::new();
+        for (key, value) in map.iter_mut() {
+            let at = join(path, key);
+            match of.field(key) {
+                None => {
+                    self.unknown.push(format!("unknown field \"{at}\""));
+                    gone.push(key.clone());
+                }
+                Some(_) if value.is_null() => gone.push(key.clone()),
+                Some(field) => self.value(&field.kind, value, &at, of.name)?,
+            }
+        }
+        for key in gone {
+            map.remove(&key);
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, kind: &FieldType, value: &mut Value, path: &str, of: &str) -> Result<(), String> {
+        let wrong = |value: &Value, go: &str| {
+            let of = of.rsplit('.').next().unwrap_or_default();
+            Err(format!(
+                "json: cannot unmarshal {} into Go struct field {of}.{} of type {go}",
+                go_kind(value),
+                plain(path)
+            ))
+        };
+        match kind {
+            FieldType::Any | FieldType::FieldsV1 | FieldType::RawExtension => Ok(()),
+            FieldType::String if value.is_string() => Ok(()),
+            FieldType::String => wrong(value, "string"),
+            FieldType::Bool if value.is_boolean() => Ok(()),
+            FieldType::Bool => wrong(value, "bool"),
+            FieldType::Int32 => match value.as_i64() {
+                Some(n) if i32::try_from(n).is_ok() => Ok(()),
+                Some(_) => wrong(value, "int32"),
+                None => match integral(value) {
+                    None => wrong(value, "int32"),
+                    Some(n) => {
+                        *value = n;
+                        Ok(())
+                    }
+                },
+            },
+            FieldType::Int64 => match value.as_i64() {
+                Some(_) => Ok(()),
+                None => match integral(value) {
+                    None => wrong(value, "int64"),
+                    Some(n) => {
+                        *value = n;
+                        Ok(())
+                    }
+                },
+            },
+            FieldType::Number if value.is_number() => Ok(()),
+            FieldType::Number => wrong(value, "float64"),
+            FieldType::Bytes => match value.as_str() {
+                Some(text) => base64(text),
+                None => wrong(value, "[]uint8"),
+            },
+            FieldType::Quantity => match value {
+                // In Go a quantity that came as a number is text from then on.
+                Value::Number(n) => {
+                    *value = Value::String(n.to_string());
+                    Ok(())
+                }
+                Value::String(_) => Ok(()),
+                _ => wrong(value, "resource.Quantity"),
+            },
+            FieldType::Time | FieldType::MicroTime => match value.as_str() {
+                Some(text) => text.parse::<jiff::Timestamp>().map(drop).map_err(|_| {
+                    format!(
+                        "parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\""
+                    )
+                }),
+                None => wrong(value, "v1.Time"),
+            },
+            FieldType::IntOrString => match value {
+                Value::String(_) => Ok(()),
+                Value::Number(n) if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
+                _ => wrong(value, "intstr.IntOrString"),
+            },
+            FieldType::Struct(at) => {
+                let of = self.graph.get(*at);
+                if value.is_object() {
+                    return self.object(of, value, path);
+                }
+                let mut parts = of.name.rsplit('.');
+                let (kind, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+                wrong(value, &format!("{version}.{kind}"))
+            }
+            FieldType::List(of_items) => {
+                let Value::Array(items) = value else { return wrong(value, &self.go(kind)) };
+                for (index, item) in items.iter_mut().enumerate() {
+                    if item.is_null() {
+                        *item = self.zero(of_items);
+                    }
+                    self.value(of_items, item, &format!("{path}[{index}]"), of)?;
+                }
+                Ok(())
+            }
+            FieldType::Map(of_values) => {
+                let Value::Object(entries) = value else { return wrong(value, &self.go(kind)) };
+                for (key, entry) in entries.iter_mut() {
+                    if entry.is_null() {
+                        *entry = self.zero(of_values);
+                    }
+                    self.value(of_values, entry, &join(path, key), of)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What Go puts in a list or map for null.
+    fn zero(&self, kind: &FieldType) -> Value {
+        match kind {
+            FieldType::Bool => Value::Bool(false),
+            FieldType::Int32 | FieldType::Int64 | FieldType::Number | FieldType::IntOrString => Value::from(0),
+            FieldType::Quantity => Value::from("0"),
+            FieldType::Struct(_) | FieldType::Map(_) => Value::Object(Map::new()),
+            FieldType::List(_) => Value::Array(Vec::new()),
+            FieldType::Time | FieldType::MicroTime | FieldType::Any | FieldType::RawExtension | FieldType::FieldsV1 => {
+                Value::Null
+            }
+            FieldType::String | FieldType::Bytes => Value::from(""),
+        }
+    }
+
+    /// A Go type's name.
+    fn go(&self, kind: &FieldType) -> String {
+        match kind {
+            FieldType::String => "string".into(),
+            FieldType::Int32 => "int32".into(),
+            FieldType::Int64 => "int64".into(),
+            FieldType::Number => "float64".into(),
+            FieldType::Bool => "bool".into(),
+            FieldType::Bytes => "[]uint8".into(),
+            FieldType::Quantity => "resource.Quantity".into(),
+            FieldType::Time => "v1.Time".into(),
+            FieldType::MicroTime => "v1.MicroTime".into(),
+            FieldType::IntOrString => "intstr.IntOrString".into(),
+            FieldType::RawExtension | FieldType::FieldsV1 | FieldType::Any => "interface {}".into(),
+            FieldType::Struct(at) => {
+                let mut parts = self.graph.get(*at).name.rsplit('.');
+                let (kind, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+                format!("{version}.{kind}")
+            }
+            FieldType::List(of) => format!("[]{}", self.go(of)),
+            FieldType::Map(of) => format!("map[string]{}", self.go(of)),
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// A path without its indices: Go's decoder names fields only.
+fn plain(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut inside = false;
+    for c in path.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            _ if !inside => plain.push(c),
+            _ => {}
+        }
+    }
+    plain
+}
+
+/// `2.0` is an integer for Kubernetes' decoder.
+fn integral(value: &Value) -> Option<Value> {
+    let number = value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15)?;
+    Some(Value::from(number as i64))
+}
+
+fn go_kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(n) if n.is_f64() => format!("number {n}"),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) => "object".to_owned(),
+    }
+}
+
+fn base64(text: &str) -> Result<(), String> {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    STANDARD.decode(text.replace(['\r', '\n'], "")).map(drop).map_err(|_| {
+        let bad = text
+            .bytes()
+            .position(|b| !(b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')))
+            .unwrap_or(text.len());
+        format!("illegal base64 data at input byte {bad}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployment(spec: Value) -> (Result<Strict, String>, Value) {
+        let mut object =
+            json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" }, "spec": spec });
+        let result = decode_kind("apps", "v1", "Deployment", &mut object);
+        (result, object["spec"].take())
+    }
+
+    #[test]
+    fn unknown_fields_are_named_and_pruned() {
+        let (unknown, spec) = deployment(json!({
+            "replicas": 2, "foo": 1, "paused": null,
+            "template": { "spec": { "containers": [{ "name": "c", "bar": {} }] } },
+        }));
+        assert_eq!(
+            unknown.unwrap(),
+            ["unknown field \"spec.foo\"", "unknown field \"spec.template.spec.containers[0].bar\""]
+        );
+        assert_eq!(spec, json!({ "replicas": 2, "template": { "spec": { "containers": [{ "name": "c" }] } } }));
+    }
+
+    #[test]
+    fn wrong_types_are_told_as_go_tells_them() {
+        let wrong = |spec| deployment(spec).0.unwrap_err();
+        assert_eq!(
+            wrong(json!({ "replicas": "two" })),
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
+        );
+        assert_eq!(
+            wrong(json!({ "template": { "spec": { "containers": {} } } })),
+            "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container"
+        );
+        let mut secret = json!({ "data": { "k": "not base64!" } });
+        assert_eq!(decode_kind("", "v1", "Secret", &mut secret).unwrap_err(), "illegal base64 data at input byte 3");
+    }
+
+    #[test]
+    fn numbers_and_quantities() {
+        let (result, spec) = deployment(json!({ "replicas": 2.0, "template": { "spec": { "containers": [
+            { "name": "c", "resources": { "limits": { "cpu": 1, "memory": "1Gi" } } },
+        ] } } }));
+        assert_eq!(result.unwrap(), Strict::new());
+        assert_eq!(spec["replicas"], 2);
+        assert_eq!(
+            spec["template"]["spec"]["containers"][0]["resources"]["limits"],
+            json!({ "cpu": "1", "memory": "1Gi" })
+        );
+    }
+
+    #[test]
+    fn custom_resources_keep_everything_but_unknown_metadata() {
+        let mut object = json!({ "metadata": { "name": "x", "nome": "y" }, "spec": { "anything": [1] } });
+        assert_eq!(
+            decode_kind("example.com", "v1", "Thing", &mut object).unwrap(),
+            ["unknown field \"metadata.nome\""]
+        );
+        assert_eq!(object, json!({ "metadata": { "name": "x" }, "spec": { "anything": [1] } }));
+    }
+}

@@ -1,0 +1,182 @@
+//! Parsing JSON with an eye on duplicate keys and depth.
+
+use std::{cell::RefCell, fmt};
+
+use serde::{
+    Deserialize as _,
+    de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Number, Value};
+
+use super::Strict;
+
+/// Deepest nesting of arrays and objects that is read; Go's encoding/json has the same limit.
+const MAX_DEPTH: usize = 10_000;
+/// serde_json recurses on the stack up to this depth.
+const STACK_DEPTH: usize = 120;
+/// Notes that are kept of one body.
+const MAX_NOTES: usize = 100;
+
+/// Parses JSON, noting duplicate keys (`duplicate field "a.b"`). The last value of a key counts.
+///
+/// # Errors
+/// The parser's message; nesting deeper than 120, which no Kubernetes object has, is refused before it is read.
+pub fn parse_json(bytes: &[u8]) -> Result<(Value, Strict), String> {
+    let depth = depth(bytes);
+    if depth > MAX_DEPTH {
+        return Err("exceeded max depth".to_owned());
+    }
+    if depth > STACK_DEPTH {
+        return Err(format!("the document is nested {depth} levels deep; at most {STACK_DEPTH} are read"));
+    }
+    let notes = RefCell::new(Vec::new());
+    let path = RefCell::new(Vec::new());
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Node { notes: &notes, path: &path }.deserialize(&mut reader).map_err(|e| e.to_string())?;
+    reader.end().map_err(|e| e.to_string())?;
+    Ok((value, notes.into_inner()))
+}
+
+/// Deepest nesting of brackets outside of strings.
+fn depth(bytes: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut string, mut escaped) = (0_usize, 0, false, false);
+    for &b in bytes {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if string => escaped = true,
+            b'"' => string = !string,
+            b'[' | b'{' if !string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// One value; `path` leads to it.
+struct Node<'a> {
+    notes: &'a RefCell<Strict>,
+    path: &'a RefCell<Vec<String>>,
+}
+
+impl Node<'_> {
+    fn again(&self) -> Self {
+        Node { notes: self.notes, path: self.path }
+    }
+
+    fn at<T>(&self, step: String, read: impl FnOnce() -> T) -> T {
+        self.path.borrow_mut().push(step);
+        let value = read();
+        self.path.borrow_mut().pop();
+        value
+    }
+
+    /// `a.b[0].c`
+    fn name(&self, key: &str) -> String {
+        let mut name = String::new();
+        for step in self.path.borrow().iter().map(String::as_str).chain([key]) {
+            if !name.is_empty() && !step.starts_with('[') {
+                name.push('.');
+            }
+            name.push_str(step);
+        }
+        name
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        Value::deserialize(reader).map_err(D::Error::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = self.at(format!("[{}]", list.len()), || items.next_element_seed(self.again()))? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = self.at(key.clone(), || entries.next_value_seed(self.again()))?;
+            if map.contains_key(&key) {
+                let note = format!("duplicate field \"{}\"", self.name(&key));
+                let mut notes = self.notes.borrow_mut();
+                if notes.len() < MAX_NOTES && !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn duplicates_are_noted_and_the_last_counts() {
+        let (value, notes) = parse_json(br#"{"a":{"b":1,"b":2},"l":[{"c":1,"c":1}],"n":null,"s":"[[["}"#).unwrap();
+        assert_eq!(value, json!({ "a": { "b": 2 }, "l": [{ "c": 1 }], "n": null, "s": "[[[" }));
+        assert_eq!(notes, ["duplicate field \"a.b\"", "duplicate field \"l[0].c\""]);
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_without_using_the_stack() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(parse_json(deep.as_bytes()).unwrap_err(), "exceeded max depth");
+        let open = "{\"a\":".repeat(5_000);
+        assert!(parse_json(open.as_bytes()).is_err());
+        assert!(parse_json(b"{} x").is_err());
+    }
+}
