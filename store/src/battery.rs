@@ -83,8 +83,8 @@ async fn sqlite() -> (SqliteStore, tempfile::TempDir) {
     let options = StoreOptions {
         watch_buffer: WATCH_BUFFER,
         feed_capacity: FEED_CAPACITY,
-        history_age: Duration::from_secs(3600),
-        maintenance: Duration::from_secs(3600),
+        history_age: Duration::from_hours(1),
+        maintenance: Duration::from_hours(1),
         ..StoreOptions::default()
     };
     let store = SqliteStore::open_with(directory.path(), &Tasks::new(), options).await.unwrap();

@@ -19,7 +19,7 @@ const SYSTEM: Tenant = Tenant::SYSTEM;
 
 /// Nothing happens by itself.
 fn options() -> StoreOptions {
-    StoreOptions { maintenance: Duration::from_secs(3600), ..StoreOptions::default() }
+    StoreOptions { maintenance: Duration::from_hours(1), ..StoreOptions::default() }
 }
 
 async fn open(directory: &Path) -> SqliteStore {

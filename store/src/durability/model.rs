@@ -264,7 +264,7 @@ async fn replayed(store: &dyn Store, tenant: Tenant, scope: Scope, after: Revisi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn sqlite_behaves_like_the_model(operations in proptest::collection::vec(operation(), 1..40)) {

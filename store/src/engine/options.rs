@@ -29,7 +29,7 @@ impl Default for StoreOptions {
         Self {
             watch_buffer: DEFAULT_WATCH_BUFFER,
             feed_capacity: DEFAULT_FEED_CAPACITY,
-            history_age: Duration::from_secs(5 * 60),
+            history_age: Duration::from_mins(5),
             history_rows: 500_000,
             cache_bytes: 256 << 20,
             maintenance: Duration::from_secs(30),

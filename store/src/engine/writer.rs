@@ -15,6 +15,9 @@ use crate::{
 /// So many rows go into one transaction of the database: a bound for the time until the first of them is acknowledged.
 const GROUP_ROWS: usize = 2048;
 
+/// When there is always something to write, so many groups go before a piece of sweeping.
+const COMMITS_PER_SWEEP: u32 = 64;
+
 /// Says at the latest when it is dropped that the writer has ended: also after a panic nobody waits for ever.
 struct Ending(Arc<Shared>);
 
@@ -35,9 +38,11 @@ impl Drop for Ending {
 pub(crate) async fn run(shared: Arc<Shared>, mut journal: Box<dyn Journal>) {
     let ending = Ending(shared.clone());
     let mut sweeping = true;
+    let mut commits = 0_u32;
     loop {
-        if sweeping && shared.queue.len() == 0 {
-            // Rows nobody can see are removed between commits, a few at a time.
+        // Rows nobody can see are removed between commits, a few at a time; under constant load too, but seldom.
+        if sweeping && (shared.queue.len() == 0 || commits >= COMMITS_PER_SWEEP) {
+            commits = 0;
             sweeping = match journal.sweep().await {
                 Ok(more) => more,
                 Err(error) => {
@@ -52,6 +57,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut journal: Box<dyn Journal>) {
         if !shared.queue.wait().await {
             break;
         }
+        commits += 1;
         gather(&shared).await;
         let jobs = shared.queue.take(GROUP_ROWS);
         sweeping |= jobs.iter().any(|j| matches!(j.change, Change::Delete { .. } | Change::Compact { .. }));

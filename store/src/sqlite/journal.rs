@@ -126,9 +126,10 @@ impl Journal for SqliteJournal {
     async fn close(self: Box<Self>) -> Result<(), StoreError> {
         let DataFile { path, connection, lock } = self.file;
         let closed = connection.close().await.map_err(|e| describe(&path, &e));
-        // Only when nothing touches the files any more may another process have them.
-        drop(lock);
-        closed
+        // Only when nothing touches the files any more may another process have them. Unlocking is more than closing: a process
+        // that is just being forked has a copy of the open file until it executes its program.
+        let unlocked = lock.unlock().map_err(|e| StoreError::backend(format!("cannot unlock {}: {e}", path.display())));
+        closed.and(unlocked)
     }
 }
 
@@ -138,8 +139,8 @@ fn is_fatal(error: &sqlx::Error) -> bool {
     const CORRUPT: i32 = 11;
     const CONSTRAINT: i32 = 19;
     const NOTADB: i32 = 26;
-    const IOERR_FSYNC: i32 = 10 | (4 << 8);
-    const IOERR_DIR_FSYNC: i32 = 10 | (5 << 8);
+    const IOERR_FSYNC: i32 = 0x040a;
+    const IOERR_DIR_FSYNC: i32 = 0x050a;
     match code(error) {
         Some(code) => {
             matches!(code, IOERR_FSYNC | IOERR_DIR_FSYNC) || matches!(code & 0xff, CORRUPT | CONSTRAINT | NOTADB)
