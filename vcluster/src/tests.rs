@@ -14,10 +14,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use vctl_api::names::EnvironmentName;
-use vctl_machinery::{
-    catalog::{Catalog, Descriptor, Subresource},
-    status::ApiError,
-};
+use vctl_machinery::status::ApiError;
 use vctl_runtime::{clock::Clock, pki::chain_from_pem, tasks::Tasks};
 use vctl_store::MemoryStore;
 
@@ -25,53 +22,6 @@ use crate::{
     Config, ControlPlanes, Peer,
     streams::{ContainerTarget, Duplex, ExecOptions, ExecSession, LogOptions, LogStream, PodStreams},
 };
-
-/// Resources for as long as the generated table is empty.
-pub(crate) fn catalog() -> Catalog {
-    const ROWS: &[(&str, &str, &str, bool, &[(&str, &str, &str)])] = &[
-        ("", "ConfigMap", "configmaps", true, &[]),
-        ("", "Secret", "secrets", true, &[]),
-        ("", "Namespace", "namespaces", false, &[("status", "", "Namespace"), ("finalize", "", "Namespace")]),
-        ("", "Node", "nodes", false, &[("status", "", "Node")]),
-        ("", "ServiceAccount", "serviceaccounts", true, &[("token", "authentication.k8s.io", "TokenRequest")]),
-        ("", "Service", "services", true, &[("status", "", "Service")]),
-        ("", "Pod", "pods", true, &[
-            ("status", "", "Pod"), ("binding", "", "Binding"), ("eviction", "policy", "Eviction"), ("log", "", "Pod"),
-        ]),
-        ("apps", "Deployment", "deployments", true, &[("status", "apps", "Deployment"), ("scale", "autoscaling", "Scale")]),
-        ("policy", "PodDisruptionBudget", "poddisruptionbudgets", true, &[("status", "policy", "PodDisruptionBudget")]),
-        ("coordination.k8s.io", "Lease", "leases", true, &[]),
-        ("rbac.authorization.k8s.io", "Role", "roles", true, &[]),
-        ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", true, &[]),
-        ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false, &[]),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", false, &[]),
-        ("scheduling.k8s.io", "PriorityClass", "priorityclasses", false, &[]),
-        ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false, &[("status", "apiextensions.k8s.io", "CustomResourceDefinition")]),
-    ];
-    const REVIEWS: &[(&str, &str, &str, bool)] = &[
-        ("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", false),
-        ("authentication.k8s.io", "TokenReview", "tokenreviews", false),
-        ("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", false),
-        ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", false),
-        ("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", false),
-    ];
-    let row = |group: &str, kind: &str, plural: &str, namespaced, verbs: &[&str], subs: &[(&str, &str, &str)]| {
-        Arc::new(Descriptor {
-            group: group.into(), version: "v1".into(), kind: kind.into(), list_kind: format!("{kind}List"), plural: plural.into(),
-            singular: kind.to_lowercase(), namespaced, verbs: verbs.iter().map(ToString::to_string).collect(),
-            short_names: Vec::new(), categories: Vec::new(),
-            subresources: subs.iter().map(|(name, group, kind)| Subresource {
-                name: (*name).into(), group: (*group).into(), version: "v1".into(), kind: (*kind).into(),
-                verbs: ["create", "get", "patch", "update"].map(String::from).into(),
-            }).collect(),
-            storage_version: "v1".into(), custom: false,
-            has_generation: matches!(kind, "Deployment" | "Pod" | "PodDisruptionBudget" | "CustomResourceDefinition"),
-        })
-    };
-    let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    let rows = ROWS.iter().map(|(g, k, p, n, s)| row(g, k, p, *n, &all, s));
-    Catalog::default().with(rows.chain(REVIEWS.iter().map(|(g, k, p, n)| row(g, k, p, *n, &["create"], &[]))))
-}
 
 /// Workers that have nothing to say.
 struct NoStreams;
