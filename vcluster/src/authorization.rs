@@ -16,7 +16,7 @@ use vctl_machinery::status::{ApiError, group_resource};
 use vctl_store::{ListOptions, Scope, Store, Tenant};
 
 use crate::{
-    bootstrap,
+    bootstrap, document,
     user::{MASTERS, User},
 };
 use rules::{Attributes, Rule, compile};
@@ -24,12 +24,34 @@ use rules::{Attributes, Rule, compile};
 /// Group of the RBAC resources.
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 
-struct Binding {
+pub(crate) struct Binding {
+    name: Box<str>,
+    namespace: Box<str>,
     /// `User`, `Group` or `ServiceAccount`, namespace, name.
     subjects: Vec<(Box<str>, Box<str>, Box<str>)>,
     /// Whether it refers to a ClusterRole.
     cluster_role: bool,
     role: Box<str>,
+}
+
+/// Through which binding, and as whom, a rule applies.
+pub(crate) struct Grant<'a> {
+    binding: &'a Binding,
+    subject: &'a (Box<str>, Box<str>, Box<str>),
+}
+
+impl std::fmt::Display for Grant<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Binding { name, namespace, cluster_role, role, .. } = self.binding;
+        if namespace.is_empty() {
+            write!(f, "ClusterRoleBinding {name:?}")?;
+        } else {
+            write!(f, "RoleBinding \"{name}/{namespace}\"")?;
+        }
+        write!(f, " of {} {role:?} to ", if *cluster_role { "ClusterRole" } else { "Role" })?;
+        let (kind, namespace, name) = self.subject;
+        if &**kind == "ServiceAccount" { write!(f, "{kind} \"{name}/{namespace}\"") } else { write!(f, "{kind} {name:?}") }
+    }
 }
 
 /// Roles and bindings of a cluster.
@@ -156,17 +178,16 @@ impl Index {
 
     /// Calls `see` with every rule that applies to the user in a namespace (empty: cluster-wide only) until it returns false;
     /// returns what could not be resolved.
-    pub(crate) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(&Rule) -> bool) -> Vec<String> {
+    pub(crate) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(&Rule, &Grant<'_>) -> bool) -> Vec<String> {
         let mut errors = Vec::new();
         let local = self.bindings.get(namespace).map(Vec::as_slice).unwrap_or_default();
         for (binding, inside) in self.cluster_bindings.iter().map(|b| (b, "")).chain(local.iter().map(|b| (b, namespace))) {
-            if !binding.subjects.iter().any(|s| applies(s, user, inside)) {
-                continue;
-            }
+            let Some(subject) = binding.subjects.iter().find(|s| applies(s, user, inside)) else { continue };
+            let grant = Grant { binding, subject };
             match self.role(binding.cluster_role, inside, &binding.role) {
                 Some(rules) => {
                     for rule in rules.iter() {
-                        if !see(rule) {
+                        if !see(rule, &grant) {
                             return errors;
                         }
                     }
@@ -188,7 +209,7 @@ impl Index {
     /// All rules that apply to the user in a namespace.
     pub(crate) fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
         let mut all = Vec::new();
-        self.visit(user, namespace, |rule| {
+        self.visit(user, namespace, |rule, _| {
             all.push(rule.clone());
             true
         });
@@ -196,13 +217,16 @@ impl Index {
     }
 
     fn decide(&self, user: &User, attributes: &Attributes) -> Decision {
-        let mut allowed = false;
-        let errors = self.visit(user, &attributes.namespace, |rule| {
-            allowed = rule.allows(attributes);
-            !allowed
+        let mut by = None;
+        let errors = self.visit(user, &attributes.namespace, |rule, grant| {
+            if rule.allows(attributes) {
+                by = Some(grant.to_string());
+            }
+            by.is_none()
         });
-        let reason = if allowed {
-            "RBAC: allowed".to_owned()
+        let allowed = by.is_some();
+        let reason = if let Some(by) = by {
+            format!("RBAC: allowed by {by}")
         } else if errors.is_empty() {
             String::new()
         } else {
@@ -218,6 +242,8 @@ impl Index {
 fn binding(object: &Value) -> Binding {
     let text = |v: &Value, field: &str| -> Box<str> { v.get(field).and_then(Value::as_str).unwrap_or_default().into() };
     Binding {
+        name: document::meta(object, "name").into(),
+        namespace: document::meta(object, "namespace").into(),
         subjects: object["subjects"]
             .as_array()
             .into_iter()

@@ -153,5 +153,5 @@ async fn typed_objects_survive_the_round_trip() {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     let request = serde_json::from_value(json!({ "metadata": {}, "spec": { "audiences": [] } })).unwrap();
     let token = accounts.create_token_request("default", &PostParams::default(), &request).await.unwrap();
-    assert_eq!(token.status.unwrap().token.split('.').count(), 3);
+    assert_eq!(token.status.unwrap().token.unwrap().split('.').count(), 3);
 }

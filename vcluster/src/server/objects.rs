@@ -46,7 +46,7 @@ pub(crate) async fn serve(context: Context, request: Request<Body>) -> Result<Re
     if !supported(&descriptor, &context) {
         return Err(ApiError::method_not_allowed(&descriptor.group, &descriptor.plural, &info.verb));
     }
-    if let Some(answer) = special(&context, &catalog, &target, request.headers().clone()) {
+    if let Some(answer) = special(&context, &target) {
         return answer.run(context, catalog, target, request).await;
     }
     match &*info.verb {
@@ -80,10 +80,10 @@ enum Special {
     Log,
     Session,
     Action,
+    Proxy,
 }
 
-fn special(context: &Context, catalog: &Catalog, target: &Target, headers: http::HeaderMap) -> Option<Special> {
-    let _ = (catalog, headers);
+fn special(context: &Context, target: &Target) -> Option<Special> {
     let group = target.descriptor.group.as_str();
     if matches!(group, "authorization.k8s.io") || (group == "authentication.k8s.io" && target.descriptor.verbs == ["create"]) {
         return Some(Special::Review);
@@ -95,6 +95,9 @@ fn special(context: &Context, catalog: &Catalog, target: &Target, headers: http:
             _ => {}
         }
     }
+    if context.info.subresource == "proxy" {
+        return Some(Special::Proxy);
+    }
     let creates = context.info.verb == "create";
     (creates && (!target.subresource.is_empty() || target.is("", "bindings"))).then_some(Special::Action)
 }
@@ -102,6 +105,12 @@ fn special(context: &Context, catalog: &Catalog, target: &Target, headers: http:
 impl Special {
     async fn run(self, context: Context, catalog: Arc<Catalog>, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
         match self {
+            Self::Proxy => Err(ApiError {
+                code: 501,
+                reason: "NotImplemented",
+                message: "this server does not carry HTTP to pods, services and nodes yet; use port-forward".into(),
+                details: Value::Null,
+            }),
             Self::Log => pods::log(&context, &target).await,
             Self::Session => pods::session(context, target, request).await,
             Self::Review => {
