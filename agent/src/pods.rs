@@ -1,7 +1,9 @@
 //! Pods: what is expected, what is there, and the one next change that brings them together.
 
 pub(crate) mod backoff;
+pub(crate) mod cgroup;
 pub(crate) mod env;
+pub(crate) mod handler;
 pub(crate) mod plan;
 pub(crate) mod probe;
 pub(crate) mod record;
