@@ -9,7 +9,6 @@ pub(crate) mod probe;
 pub(crate) mod record;
 pub(crate) mod spec;
 pub(crate) mod status;
-pub(crate) mod stop;
 pub(crate) mod volumes;
 pub(crate) mod worker;
 

@@ -1,0 +1,55 @@
+//! What all parts of a running agent share.
+
+use std::{path::PathBuf, sync::Arc};
+
+use tokio::sync::Semaphore;
+use vctl_api::agent::{Pod, PodEvent};
+use vctl_runtime::{clock::Clock, tasks::Tasks};
+
+use crate::{config::Config, hooks::DnsService, network::Network, outbox::Outbox, podman::Podman};
+
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) podman: Podman,
+    pub(crate) network: Network,
+    pub(crate) outbox: Outbox,
+    pub(crate) dns: Arc<dyn DnsService>,
+    /// One permit per pod that is being worked on.
+    pub(crate) permits: Semaphore,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+}
+
+impl Context {
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now().as_millisecond()
+    }
+
+    pub(crate) fn pods_dir(&self) -> PathBuf {
+        self.config.state_dir.join("pods")
+    }
+
+    pub(crate) fn pod_dir(&self, uid: &str) -> PathBuf {
+        self.pods_dir().join(uid)
+    }
+
+    pub(crate) fn persistent_dir(&self) -> PathBuf {
+        self.config.state_dir.join("persistent")
+    }
+
+    /// Reports an event of a pod, or of one of its containers.
+    pub(crate) fn event(&self, pod: &Pod, warning: bool, reason: &str, message: impl Into<String>, container: &str) {
+        self.outbox.event(PodEvent {
+            uid: pod.uid.clone(),
+            environment: pod.environment.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            r#type: if warning { "Warning" } else { "Normal" }.to_owned(),
+            reason: reason.to_owned(),
+            message: message.into(),
+            container: container.to_owned(),
+            init: pod.init_containers.iter().any(|c| c.name == container),
+            time_ms: self.now_ms(),
+        });
+    }
+}
