@@ -75,6 +75,8 @@ impl Network {
         }
         std::fs::write(forward, b"1").map_err(|e| AgentError::Network(format!("switching IP forwarding on: {e}")))?;
         let node = cidr.node_ip();
+        let address = state_dir.join("worker-address");
+        std::fs::write(&address, node.to_string()).map_err(crate::error::state("writing", &address))?;
         tool("ip", &["-batch", "-"], &format!("link set lo up\naddr replace {node}/32 dev lo\n")).await?;
         Ok(Self {
             cidr,
@@ -109,6 +111,16 @@ impl Network {
     /// Whether the pod's namespace and device are there.
     pub(crate) fn is_ready(&self, uid: &str) -> bool {
         namespace::is_mounted(&self.namespace_path(uid)) && Path::new("/sys/class/net").join(device(uid)).exists()
+    }
+
+    /// Takes pods whose namespace is there into the rules, without loading them yet.
+    pub(crate) fn preload<'a>(&self, pods: impl Iterator<Item = (&'a str, &'a str)>) {
+        for (uid, environment) in pods {
+            if let Some(ip) = self.address(uid).filter(|_| self.is_ready(uid)) {
+                let port = PodPort { ip, device: device(uid), environment: environment.to_owned() };
+                self.rules(|r| r.pods.insert(uid.to_owned(), port));
+            }
+        }
     }
 
     /// Creates namespace, device, route and rules of a pod; does again what is missing. `pid`: a process that is still in the
