@@ -5,6 +5,7 @@ fn main() -> std::io::Result<()> {
     tonic_prost_build::configure()
         .build_server(false)
         .build_client(true)
+        .build_transport(false)
         .extern_path(".vctl.agent.v1", "::vctl_api::agent")
         .compile_protos(&["../api/proto/agent.proto"], &["../api/proto"])
 }
