@@ -18,6 +18,8 @@ mod registry;
 mod resource;
 mod ring;
 mod source;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::sync::{

@@ -17,6 +17,7 @@ async fn a_full_disk_fails_the_writers_and_publishes_nothing() {
     // 200 KiB and a little.
     sqlx::raw_sql("PRAGMA max_page_count = 64").execute(&mut file.connection).await.unwrap();
     let store = SqliteStore::start(file, &Tasks::new(), options()).await.unwrap();
+    let other = store.create_tenant("other", Vec::new()).await.unwrap();
     let mut feed = store.feed();
     assert_eq!(store.transact(SYSTEM, vec![Write::create(pod("a"), "x")]).await.unwrap(), [1]);
     let mut watch = store.watch(SYSTEM, Scope::all("pods"), 0).await.unwrap();
@@ -25,7 +26,9 @@ async fn a_full_disk_fails_the_writers_and_publishes_nothing() {
     // Queued behind it, in the same group or the next.
     let after = store.transact(SYSTEM, vec![Write::put(pod("large"), "small")]);
     let tenant = store.create_tenant("large", vec![Write::create(pod("large"), vec![b'x'; 1 << 20])]);
-    let (large, after, tenant) = futures::join!(large, after, tenant);
+    let others = store.transact(other, vec![Write::create(pod("a"), "x")]);
+    let (large, after, tenant, others) = futures::join!(large, after, tenant, others);
+    assert_eq!(others.unwrap(), [1], "a write of another tenant has nothing to do with it");
     for error in [large.err(), tenant.err()] {
         let Some(StoreError::Backend(text)) = error else { panic!("{error:?}") };
         assert!(text.contains("full"), "{text}");
@@ -39,16 +42,18 @@ async fn a_full_disk_fails_the_writers_and_publishes_nothing() {
     let next = store.transact(SYSTEM, vec![Write::create(pod("b"), "x")]).await.unwrap()[0];
     expected.push(next);
     assert_eq!(next, expected.len() as u64);
-    assert_eq!(store.tenants().await.unwrap(), []);
+    assert_eq!(store.tenant("large").await.unwrap(), None);
     store.create_tenant("large", Vec::new()).await.unwrap();
     let mut seen = Vec::new();
     let mut fed = Vec::new();
     while seen.len() < expected.len() {
         seen.extend(watch.next().await.unwrap().iter().map(|e| e.revision));
-        fed.extend(feed.next().await.unwrap().events.iter().map(|e| e.revision));
     }
     while fed.len() < expected.len() {
-        fed.extend(feed.next().await.unwrap().events.iter().map(|e| e.revision));
+        let committed = feed.next().await.unwrap();
+        if committed.tenant == SYSTEM {
+            fed.extend(committed.events.iter().map(|e| e.revision));
+        }
     }
     assert_eq!((&seen, &fed), (&expected, &expected));
     store.close().await.unwrap();

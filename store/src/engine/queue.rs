@@ -18,6 +18,12 @@ pub(crate) struct Job {
     pub(crate) done: oneshot::Sender<Result<(), StoreError>>,
 }
 
+impl Job {
+    pub(crate) fn tenant(&self) -> Option<Tenant> {
+        self.cell.as_ref().map(|c| c.tenant)
+    }
+}
+
 /// Decided changes, in the order of their revisions. Filled under the lock of the tenant, so that this order is the tenant's.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -96,7 +102,7 @@ impl Queue {
 
     /// Takes what is waiting of one tenant. The caller holds the tenant's lock.
     pub(crate) fn take_of(&self, tenant: Tenant) -> Vec<Job> {
-        self.lock().jobs.extract_if(.., |job| job.cell.as_ref().is_some_and(|c| c.tenant == tenant)).collect()
+        self.lock().jobs.extract_if(.., |job| job.tenant() == Some(tenant)).collect()
     }
 
     /// Takes nothing from now on; what is waiting stays.

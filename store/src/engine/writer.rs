@@ -1,6 +1,9 @@
 //! The one task that makes things durable: group commit.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use crate::{
     Committed, StoreError,
@@ -87,7 +90,36 @@ async fn gather(shared: &Shared) {
     }
 }
 
+/// Writes the jobs together; when that fails, one by one, so that only those fail that cannot be written, and those that were decided
+/// on top of them.
 async fn commit(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) {
+    let (alone, Err(failed)) = (jobs.len() == 1, group(shared, journal, jobs).await) else { return };
+    if alone || failed.cause.fatal {
+        return fail(shared, failed.jobs, &failed.cause);
+    }
+    let mut left: VecDeque<Job> = failed.jobs.into();
+    while let Some(job) = left.pop_front() {
+        if let Err(failed) = group(shared, journal, vec![job]).await {
+            let mut jobs = failed.jobs;
+            if failed.cause.fatal {
+                jobs.extend(left.drain(..));
+            } else if let Some(tenant) = jobs.first().and_then(Job::tenant) {
+                let (same, others) = left.into_iter().partition(|j| j.tenant() == Some(tenant));
+                left = others;
+                jobs.extend::<VecDeque<_>>(same);
+            }
+            fail(shared, jobs, &failed.cause);
+        }
+    }
+}
+
+struct Failed {
+    jobs: Vec<Job>,
+    cause: CommitError,
+}
+
+/// Writes the jobs in one transaction of the database, and publishes and acknowledges them, or hands them back.
+async fn group(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) -> Result<(), Failed> {
     let mut changes = Vec::with_capacity(jobs.len());
     let mut waiting = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -96,29 +128,19 @@ async fn commit(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) {
     }
     let nothing = changes.iter().all(|c| matches!(c, Change::Barrier));
     let result = if nothing { Ok(()) } else { journal.commit(&changes).await };
-    match result {
-        Ok(()) => {
-            for (change, (cell, done)) in changes.into_iter().zip(waiting) {
-                if let Some(cell) = cell {
-                    publish(shared, &cell, change);
-                }
-                // Who does not wait any more does not need to know.
-                let _ = done.send(Ok(()));
-            }
-        }
-        Err(CommitError { error, fatal }) => {
-            tracing::error!(%error, fatal, writes = changes.len(), "a group of writes failed");
-            let mut failed = Vec::new();
-            for (change, (cell, done)) in changes.into_iter().zip(waiting) {
-                failed.push(Job { cell, change, done });
-            }
-            if fatal {
-                shared.queue.end(error.clone());
-                failed.extend(shared.queue.take(usize::MAX));
-            }
-            fail(shared, failed, &error);
-        }
+    let done = changes.into_iter().zip(waiting);
+    if let Err(cause) = result {
+        let jobs = done.map(|(change, (cell, done))| Job { cell, change, done }).collect();
+        return Err(Failed { jobs, cause });
     }
+    for (change, (cell, done)) in done {
+        if let Some(cell) = cell {
+            publish(shared, &cell, change);
+        }
+        // Who does not wait any more does not need to know.
+        let _ = done.send(Ok(()));
+    }
+    Ok(())
 }
 
 fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
@@ -153,19 +175,21 @@ fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
 }
 
 /// Fails the jobs, and with them everything that was decided on top of them.
-fn fail(shared: &Shared, jobs: Vec<Job>, error: &StoreError) {
+fn fail(shared: &Shared, mut jobs: Vec<Job>, cause: &CommitError) {
+    tracing::error!(error = %cause.error, fatal = cause.fatal, writes = jobs.len(), "writes failed");
+    if cause.fatal {
+        shared.queue.end(cause.error.clone());
+        jobs.extend(shared.queue.take(usize::MAX));
+    }
+    // Each tenant once: what is decided after that is right again.
+    let cells: HashMap<_, _> = jobs.iter().filter_map(|j| j.cell.clone()).map(|c| (c.tenant, c)).collect();
+    for (tenant, cell) in cells {
+        let mut state = cell.lock();
+        state.abandon();
+        jobs.extend(shared.queue.take_of(tenant));
+    }
     for job in jobs {
-        if let Some(cell) = &job.cell {
-            let later = {
-                let mut state = cell.lock();
-                state.abandon();
-                shared.queue.take_of(cell.tenant)
-            };
-            for job in later {
-                fail_one(shared, job, error);
-            }
-        }
-        fail_one(shared, job, error);
+        fail_one(shared, job, &cause.error);
     }
 }
 
