@@ -1,6 +1,6 @@
-//! The server's own certificates: the authority that all clients trust, the one that signs agents, and the serving certificate.
+//! The server's own certificates: the authority that all clients trust, which also signs the agents, and the serving certificate.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -21,24 +21,21 @@ const IN_CLUSTER: &[&str] = &[
     "localhost",
 ];
 
-/// The authorities of a data directory.
+/// The authority of a data directory.
 pub(crate) struct Certificates {
-    /// Signs the serving certificate.
-    pub(crate) server: Authority,
-    /// Signs the client certificates of agents.
-    pub(crate) agents: Authority,
+    /// Signs the serving certificate and the client certificates of agents.
+    pub(crate) authority: Arc<Authority>,
     /// PEM file of the server's authority.
     pub(crate) server_ca_file: std::path::PathBuf,
 }
 
 impl Certificates {
-    /// Reads the authorities, or makes them in a new data directory.
+    /// Reads the authority, or makes it in a new data directory.
     pub(crate) fn load_or_create(data: &DataDir, now: Timestamp) -> Result<Self> {
         let dir = data.pki();
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         Ok(Self {
-            server: authority(&dir, "ca", "vctl server CA", now)?,
-            agents: authority(&dir, "agents-ca", "vctl agents CA", now)?,
+            authority: Arc::new(authority(&dir, "ca", "vctl CA", now)?),
             server_ca_file: dir.join("ca.crt"),
         })
     }
@@ -54,7 +51,7 @@ impl Certificates {
         }
         names.sort();
         names.dedup();
-        Ok(self.server.server(&names, Validity::from_now(now, SERVING_LIFETIME))?)
+        Ok(self.authority.server(&names, Validity::from_now(now, SERVING_LIFETIME))?)
     }
 }
 
@@ -81,14 +78,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn authorities_outlive_a_restart() -> Result<()> {
+    fn the_authority_outlives_a_restart() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let data = DataDir::create(dir.path())?;
         let now = Timestamp::now();
         let first = Certificates::load_or_create(&data, now)?;
         let again = Certificates::load_or_create(&data, now)?;
-        assert_eq!(first.server.certificate_pem(), again.server.certificate_pem());
-        assert_ne!(first.server.certificate_pem(), first.agents.certificate_pem());
+        assert_eq!(first.authority.certificate_pem(), again.authority.certificate_pem());
         again.serving("127.0.0.1:8443".parse()?, "10.96.0.1", now)?;
         Ok(())
     }

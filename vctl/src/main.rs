@@ -1,2 +1,64 @@
-//! Placeholder.
-fn main() {}
+//! The binary: the command line, and the wiring of the services. Nothing else.
+
+mod certificates;
+mod cli;
+mod data_dir;
+mod down;
+mod local_worker;
+mod planes;
+mod pod_streams;
+mod router;
+mod up;
+mod virtual_api;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// Developer self-service for virtual Kubernetes clusters.
+#[derive(Debug, Parser)]
+#[command(name = "vctl", version, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    global: cli::Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the platform in the foreground
+    Up(up::Up),
+    /// Stop the platform of a data dir and everything it runs
+    Down(down::Down),
+    #[command(flatten)]
+    Client(cli::Command),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return failed(&anyhow::anyhow!("cannot start: {e}")),
+    };
+    runtime.block_on(async {
+        match cli.command {
+            Command::Up(command) => done(command.run(&cli.global).await),
+            Command::Down(command) => done(command.run(&cli.global).await),
+            Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
+        }
+    })
+}
+
+fn done(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => failed(&e),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own error")]
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}

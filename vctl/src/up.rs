@@ -1,0 +1,222 @@
+//! `vctl up`: the embedded platform: store, virtual control planes, syncer, portal and a local worker, in the foreground.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+use vctl_api::rest::{self, ServerFile};
+use vctl_portal::{JobsConfig, Portal, PortalConfig, ports};
+use vctl_runtime::{
+    clock::Clock,
+    serve::{self, Server, Tls},
+    tasks::Tasks,
+    telemetry::{self, LogFormat},
+};
+use vctl_store::{SqliteStore, Store};
+use vctl_syncer::hub::{self, Hub};
+use vctl_vcluster::{Config as ClusterConfig, ControlPlanes, config::KUBERNETES_IP, controllers::Controllers};
+
+use crate::{
+    certificates::Certificates,
+    cli::Global,
+    data_dir::{DataDir, write_private},
+    local_worker::{self, LocalWorker},
+    planes::Planes,
+    pod_streams::Streams,
+    router,
+    virtual_api::NodeApi,
+};
+
+/// Name of the local worker and of its Node.
+const WORKER: &str = "local";
+/// How long everything that runs gets to end.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
+/// How long an agent's certificate is valid; it renews itself.
+const AGENT_CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
+
+/// What runs the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkersKind {
+    /// Containers on this machine, by Podman
+    Podman,
+    /// Pods become Ready without running
+    Simulated,
+    /// Nothing: pods stay Pending
+    None,
+}
+
+/// Arguments of `vctl up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Address to serve on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443")]
+    listen: SocketAddr,
+    /// What runs the pods
+    #[arg(long, value_enum, default_value_t = WorkersKind::Podman)]
+    workers: WorkersKind,
+    /// Network namespace (`ip netns`) in which the local worker and its containers live [default: the machine's own]
+    #[arg(long, value_name = "NS")]
+    worker_netns: Option<String>,
+    /// Range of the local worker's pod addresses
+    #[arg(long, value_name = "CIDR", default_value = "10.200.1.0/24")]
+    pod_cidr: String,
+    /// Directory with further templates
+    #[arg(long, value_name = "DIR")]
+    templates: Option<PathBuf>,
+    /// What to log, such as `info` or `info,vctl_store=debug`
+    #[arg(long, env = "VCTL_LOG", value_name = "FILTER", default_value = "info")]
+    log: String,
+    /// Log one JSON object per line
+    #[arg(long)]
+    log_json: bool,
+}
+
+impl Up {
+    /// Serves until SIGINT or SIGTERM.
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        telemetry::init(&self.log, if self.log_json { LogFormat::Json } else { LogFormat::Text }).map_err(|e| anyhow!(e))?;
+        serve::install_crypto_provider();
+        // Whatever is wrong with the settings is told before anything is made or bound.
+        if self.workers == WorkersKind::Podman {
+            local_worker::check(self.worker_netns.as_deref())?;
+        } else if self.worker_netns.is_some() {
+            bail!("--worker-netns is for --workers podman");
+        }
+        let data = DataDir::create(&global.data_dir()?)?;
+        let tasks = Tasks::new();
+        // The store first: its lock says whether another server has this directory.
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(data.root(), &tasks).await?);
+        let served = self.serve(&data, store.clone(), &tasks).await;
+        let ended = match &served {
+            Ok(()) => signal().await,
+            Err(_) => Ok(()),
+        };
+        tracing::info!("stopping; workloads keep running until `vctl down`");
+        let all = tasks.shutdown(SHUTDOWN_LIMIT).await;
+        if !all {
+            tracing::warn!("some tasks did not end within {SHUTDOWN_LIMIT:?}");
+        }
+        store.close().await?;
+        served.and(ended)
+    }
+
+    async fn serve(&self, data: &DataDir, store: Arc<dyn Store>, tasks: &Tasks) -> Result<()> {
+        let clock = Clock::system();
+        let tcp = serve::bind_tcp(self.listen).await.map_err(|e| anyhow!(e))?;
+        let listen = tcp.local_addr()?;
+        let socket = data.socket();
+        let unix = serve::bind_unix(&socket).map_err(|e| anyhow!(e))?;
+        let certificates = Certificates::load_or_create(data, clock.now())?;
+        let identity = certificates.serving(listen, KUBERNETES_IP, clock.now())?;
+        let tls = Tls::new(&identity.certificate_pem, &identity.key_pem).map_err(|e| anyhow!(e))?;
+        let url = format!("https://{}", reachable(listen));
+
+        let streams = Arc::new(Streams::new(tasks.clone()));
+        let ca_pem = certificates.authority.certificate_pem();
+        let planes =
+            ControlPlanes::new(store.clone(), ClusterConfig::new(ca_pem, &url), streams.clone(), tasks.clone());
+        let hub = Hub::new(
+            hub::Config {
+                server_version: env!("CARGO_PKG_VERSION").to_owned(),
+                authority: certificates.authority.clone(),
+                certificate_lifetime: AGENT_CERTIFICATE,
+                allow_host_path: false,
+                simulated: if self.workers == WorkersKind::Simulated { vec![WORKER.to_owned()] } else { Vec::new() },
+                parallel: 8,
+            },
+            store.clone(),
+            clock.clone(),
+            tasks.clone(),
+        )
+        .await?;
+        streams.connect(hub.clone());
+        let portal = Portal::new(
+            PortalConfig {
+                public_url: url.clone(),
+                listen: listen.to_string(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                token_file: data.token_file(),
+                templates_dir: self.templates.clone(),
+                jobs: JobsConfig::default(),
+            },
+            clock.clone(),
+            tasks.clone(),
+            store.clone(),
+            Arc::new(Planes { planes: planes.clone(), hub: hub.clone(), url: url.clone() }),
+            Arc::new(Workers(hub.clone())),
+        )?;
+        let agents = tonic::service::Routes::new(hub.service()).prepare().into_axum_router();
+        let rest = portal.router().route("/vctl.agent.v1.AgentService/{method}", axum::routing::any_service(agents));
+        let server = Server::new(tls, router::router(planes.clone(), rest), tasks.clone());
+
+        hub.start(Arc::new(NodeApi { planes: planes.clone(), server: server.clone() }));
+        Controllers::new(store.clone(), Arc::new(planes), clock.clone(), tasks.clone()).run();
+        portal.start();
+        server.listen_unix(unix);
+        server.listen_tcp(tcp);
+        announce(data, &certificates.server_ca_file, listen, &url)?;
+        if self.workers == WorkersKind::Podman {
+            LocalWorker {
+                state_dir: data.worker(),
+                socket,
+                ca_file: certificates.server_ca_file.clone(),
+                netns: self.worker_netns.clone(),
+                pod_cidr: self.pod_cidr.clone(),
+                name: WORKER.to_owned(),
+                hub,
+            }
+            .keep_running(tasks);
+        }
+        let link = portal.login_link().await?;
+        tracing::info!(%url, data_dir = %data.root().display(), "serving");
+        tracing::info!("sign in to the portal (once, within 10 minutes): {}", link.url);
+        Ok(())
+    }
+}
+
+/// The address that clients on this machine use.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let mut address = listen;
+    if listen.ip().is_unspecified() {
+        address.set_ip(if listen.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}
+
+/// Writes the file by which local commands find the server.
+fn announce(data: &DataDir, ca_file: &Path, listen: SocketAddr, url: &str) -> Result<()> {
+    let file = ServerFile {
+        url: url.to_owned(),
+        listen: listen.to_string(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ca_file: ca_file.display().to_string(),
+        token_file: data.token_file().display().to_string(),
+    };
+    write_private(&data.server_file(), &serde_json::to_vec_pretty(&file)?)
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn signal() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for SIGINT"),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// The workers as the portal shows them.
+struct Workers(Hub);
+
+#[async_trait::async_trait]
+impl ports::Workers for Workers {
+    async fn list(&self) -> Result<Vec<rest::Worker>, ports::PortError> {
+        Ok(self.0.workers())
+    }
+}
