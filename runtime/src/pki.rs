@@ -18,7 +18,7 @@ use rustls::{
 use x509_parser::prelude::FromDer;
 
 /// How long before its issue a certificate becomes valid.
-pub const BACKDATE: Duration = Duration::from_secs(300);
+pub const BACKDATE: Duration = Duration::from_mins(5);
 
 /// A certificate could not be made, read or trusted.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -400,7 +400,7 @@ pub fn expires_at(pem: &str) -> Result<Timestamp, PkiError> {
 mod tests {
     use super::*;
 
-    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    const YEAR: Duration = Duration::from_hours(365 * 24);
 
     fn now() -> Timestamp {
         Timestamp::from_second(1_800_000_000).unwrap()

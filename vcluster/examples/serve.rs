@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = arguments.next().ok_or("give a port")?.parse()?;
     let path = arguments.next().ok_or("give the path of the kubeconfig to write")?;
 
-    let validity = Validity::from_now(Clock::system().now(), Duration::from_secs(86_400));
+    let validity = Validity::from_now(Clock::system().now(), Duration::from_hours(24));
     let authority = Authority::generate("example", validity)?;
     let identity = authority.server(&["127.0.0.1".into(), "localhost".into()], validity)?;
     let tasks = Tasks::new();

@@ -99,7 +99,7 @@ async fn verify(plane: &Plane, token: &str, audiences: &[String]) -> Result<Resu
         }
     }
     let mut user = service_account(namespace, name);
-    user.uid = private["serviceaccount"]["uid"].as_str().unwrap_or_default().to_owned();
+    private["serviceaccount"]["uid"].as_str().unwrap_or_default().clone_into(&mut user.uid);
     let mut extra = |key: &str, value: &Value| {
         if let Some(value) = value.as_str() {
             user.extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);

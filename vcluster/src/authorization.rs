@@ -24,11 +24,14 @@ use rules::{Attributes, Rule, compile};
 /// Group of the RBAC resources.
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// `User`, `Group` or `ServiceAccount`, namespace, name.
+type Subject = (Box<str>, Box<str>, Box<str>);
+type NamespacedName = (Box<str>, Box<str>);
+
 pub(crate) struct Binding {
     name: Box<str>,
     namespace: Box<str>,
-    /// `User`, `Group` or `ServiceAccount`, namespace, name.
-    subjects: Vec<(Box<str>, Box<str>, Box<str>)>,
+    subjects: Vec<Subject>,
     /// Whether it refers to a ClusterRole.
     cluster_role: bool,
     role: Box<str>,
@@ -37,7 +40,7 @@ pub(crate) struct Binding {
 /// Through which binding, and as whom, a rule applies.
 pub(crate) struct Grant<'a> {
     binding: &'a Binding,
-    subject: &'a (Box<str>, Box<str>, Box<str>),
+    subject: &'a Subject,
 }
 
 impl std::fmt::Display for Grant<'_> {
@@ -58,7 +61,8 @@ impl std::fmt::Display for Grant<'_> {
 #[derive(Default)]
 pub(crate) struct Index {
     cluster_roles: HashMap<Box<str>, Arc<[Rule]>>,
-    roles: HashMap<(Box<str>, Box<str>), Arc<[Rule]>>,
+    /// By namespace and name.
+    roles: HashMap<NamespacedName, Arc<[Rule]>>,
     cluster_bindings: Vec<Binding>,
     bindings: HashMap<Box<str>, Vec<Binding>>,
 }
@@ -255,7 +259,7 @@ fn binding(object: &Value) -> Binding {
     }
 }
 
-fn applies((kind, namespace, name): &(Box<str>, Box<str>, Box<str>), user: &User, inside: &str) -> bool {
+fn applies((kind, namespace, name): &Subject, user: &User, inside: &str) -> bool {
     match &**kind {
         "User" => user.name == **name,
         "Group" => user.in_group(name),

@@ -40,8 +40,8 @@ impl Config {
             advertise_address: IpAddr::from([10, 96, 0, 1]),
             advertise_port: 443,
             clock: Clock::system(),
-            client_certificate_lifetime: Duration::from_secs(365 * 86_400),
-            idle_after: Duration::from_secs(60),
+            client_certificate_lifetime: Duration::from_hours(365 * 24),
+            idle_after: Duration::from_mins(1),
             max_body: 3 << 20,
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct KeysDocument {
     token_key: String,
 }
 
-const CA_LIFETIME: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 86_400);
+const CA_LIFETIME: std::time::Duration = std::time::Duration::from_hours(10 * 365 * 24);
 
 impl KeysDocument {
     /// New keys.

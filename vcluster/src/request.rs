@@ -96,15 +96,15 @@ impl RequestInfo {
             info.verb.clone_from(&parts[0]);
             parts = &parts[1..];
         } else {
-            info.verb = match *method {
+            let verb = match *method {
                 Method::POST => "create",
                 Method::GET | Method::HEAD => "get",
                 Method::PUT => "update",
                 Method::PATCH => "patch",
                 Method::DELETE => "delete",
                 _ => "",
-            }
-            .to_owned();
+            };
+            verb.clone_into(&mut info.verb);
         }
         if parts.first().is_some_and(|p| p == "namespaces")
             && let Some(namespace) = parts.get(1)
@@ -121,7 +121,7 @@ impl RequestInfo {
         info.rest = parts.get(3..).unwrap_or_default().to_vec();
         if info.name.is_empty() {
             if info.verb == "get" {
-                info.verb = if query.flag("watch") { "watch" } else { "list" }.to_owned();
+                if query.flag("watch") { "watch" } else { "list" }.clone_into(&mut info.verb);
             } else if info.verb == "delete" {
                 "deletecollection".clone_into(&mut info.verb);
             }

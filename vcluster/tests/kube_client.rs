@@ -1,5 +1,7 @@
 //! A client of others (kube) against the API server over TLS.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::{sync::Arc, time::Duration};
 
 use axum::{Router, extract::Request};
@@ -53,7 +55,7 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         install_crypto_provider();
-        let validity = Validity::from_now(Clock::system().now(), Duration::from_secs(86_400));
+        let validity = Validity::from_now(Clock::system().now(), Duration::from_hours(24));
         let authority = Authority::generate("test", validity).unwrap();
         let identity = authority.server(&["127.0.0.1".into()], validity).unwrap();
         let listener = bind_tcp(([127, 0, 0, 1], 0).into()).await.unwrap();

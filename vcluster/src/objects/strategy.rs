@@ -27,12 +27,15 @@ pub(crate) fn allows_unconditional_update(descriptor: &Descriptor) -> bool {
             (&*descriptor.group, &*descriptor.plural),
             ("coordination.k8s.io", "leases")
                 | ("policy", "poddisruptionbudgets")
-                | ("apiextensions.k8s.io", _)
-                | ("apiregistration.k8s.io", _)
-                | ("admissionregistration.k8s.io", _)
-                | ("node.k8s.io", _)
+                | (
+                    "apiextensions.k8s.io"
+                        | "apiregistration.k8s.io"
+                        | "admissionregistration.k8s.io"
+                        | "flowcontrol.apiserver.k8s.io"
+                        | "node.k8s.io",
+                    _
+                )
                 | ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments" | "csistoragecapacities")
-                | ("flowcontrol.apiserver.k8s.io", _)
                 | ("networking.k8s.io", "ingressclasses" | "ipaddresses" | "servicecidrs")
         )
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{document::set_meta, storage};
 
 /// How often a quiet watch says how far it has come, when asked to.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// A bookmark is also sent this long before a watch ends.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 

@@ -226,7 +226,11 @@ fn aggregated_resource(row: &Descriptor) -> Value {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02X}")).collect()
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        text.push_str(&format!("{byte:02X}"));
+    }
+    text
 }
 
 /// A document with its ETag, or 304 when the client has it.
