@@ -188,3 +188,16 @@ async fn numbers_of_tenants_run_out_with_a_clear_error() {
     let error = bench.engine.create_tenant("more", Vec::new()).await.unwrap_err().to_string();
     assert!(error.contains("new data directory"), "{error}");
 }
+
+#[tokio::test]
+async fn an_idle_tenant_holds_nothing() {
+    let bench = bench();
+    bench.say.send(Ok(())).unwrap();
+    create(&bench, 0, "a").await.unwrap();
+    let cell = bench.engine.cell(Tenant(0)).unwrap();
+    bench.engine.maintain().await.unwrap();
+    assert_eq!(cell.lock().resources.len(), 1, "used since the last pass");
+    bench.engine.maintain().await.unwrap();
+    let state = cell.lock();
+    assert!(state.resources.is_empty() && !state.complete && !state.ring.reaches(0));
+}
