@@ -52,8 +52,7 @@ impl Inner {
     pub(super) fn run(self: Arc<Self>) {
         // The feed starts before the scan, so that nothing falls between them.
         let mut feed = self.store.feed();
-        self.lock().first = Some(HashSet::from([Work::Scan]));
-        self.queue.add(Work::Scan);
+        self.look_again();
         let inner = self.clone();
         self.tasks.spawn_until_stopped("syncer feed", async move {
             loop {
@@ -74,6 +73,15 @@ impl Inner {
                 }
             });
         }
+    }
+
+    /// Looks at everything; until that is done no agent that connects is told anything.
+    pub(super) fn look_again(&self) {
+        let mut state = self.lock();
+        state.first.get_or_insert_default().insert(Work::Scan);
+        self.synced.send_replace(false);
+        drop(state);
+        self.queue.add(Work::Scan);
     }
 
     async fn step(&self, work: &Work) {
@@ -118,7 +126,6 @@ impl Inner {
         first.remove(work);
         if first.is_empty() {
             state.first = None;
-            drop(state);
             self.synced.send_replace(true);
         }
     }

@@ -110,11 +110,16 @@ impl Inner {
                 hello.worker
             )));
         }
-        let mut synced = self.synced.subscribe();
-        synced.wait_for(|synced| *synced).await.map_err(|_| Status::unavailable("the server is stopping"))?;
+        let known = self.lock().workers.contains_key(worker);
         let Some(remote) = self.add_worker(worker, None) else {
             return Err(Status::failed_precondition(format!("{worker} is a simulated worker; choose another name")));
         };
+        if !known {
+            // Pods may have been bound to a worker of this name before.
+            self.look_again();
+        }
+        let mut synced = self.synced.subscribe();
+        synced.wait_for(|synced| *synced).await.map_err(|_| Status::unavailable("the server is stopping"))?;
         let welcome = Welcome { server_version: self.config.server_version.clone() };
         let welcome = ServerMessage { message: Some(server_message::Message::Welcome(welcome)) };
         if out.send(Ok(welcome)).await.is_err() {
