@@ -14,7 +14,7 @@ pub(crate) fn nanos(text: &str) -> Option<i128> {
         None => (false, number.strip_prefix('+').unwrap_or(number)),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.is_empty() && fraction.is_empty() {
+    if (whole.is_empty() && fraction.is_empty()) || digits.contains(['+', '-']) {
         return None;
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
