@@ -100,6 +100,11 @@ impl ControlPlanes {
         planes.shrink_to_fit();
     }
 
+    /// Forgets what is kept in memory of all clusters.
+    pub fn evict_all(&self) {
+        *self.lock() = HashMap::new();
+    }
+
     /// How many clusters have something in memory.
     pub fn loaded(&self) -> usize {
         self.lock().len()
