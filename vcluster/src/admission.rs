@@ -28,11 +28,28 @@ pub(crate) async fn create(call: &Call, target: &Target, object: &mut Value) -> 
             Ok(Vec::new())
         }
         ("", "services") => service::create(call, target, object).await,
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            signed_for(call, object);
+            Ok(Vec::new())
+        }
         ("rbac.authorization.k8s.io", _) => {
             rbac::no_escalation(call, target, object).await?;
             Ok(Vec::new())
         }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// A certificate signing request says who made it; nobody can say so for another.
+fn signed_for(call: &Call, request: &mut Value) {
+    let spec = &mut request["spec"];
+    spec["username"] = call.user.name.clone().into();
+    spec["groups"] = call.user.groups.clone().into();
+    for (field, value) in [("uid", serde_json::json!(call.user.uid)), ("extra", serde_json::json!(call.user.extra))] {
+        let empty = value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty);
+        if let Some(spec) = spec.as_object_mut() {
+            if empty { spec.remove(field) } else { spec.insert(field.to_owned(), value) };
+        }
     }
 }
 

@@ -103,6 +103,11 @@ impl Context {
             manager => manager.to_owned(),
         };
         let mut call = Call::new(self.plane.clone(), self.user.clone(), manager);
+        match (&*self.info.group, &*self.info.resource) {
+            ("", "endpoints") => call.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into()),
+            ("", "componentstatuses") => call.warn("v1 ComponentStatus is deprecated in v1.19+".into()),
+            _ => {}
+        }
         let dry_runs: Vec<&str> = self.query.all("dryRun").collect();
         call.dry_run = dry_run(&dry_runs)?;
         call.validation = match self.query.get("fieldValidation") {

@@ -80,8 +80,23 @@ fn initial_status(descriptor: &Descriptor, object: &Value) -> Option<Value> {
     })
 }
 
+/// `stringData` of a secret becomes data; it is never stored.
+fn fold_string_data(secret: &mut Value) {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    let Some(texts) = secret.as_object_mut().and_then(|s| s.remove("stringData")) else { return };
+    for (key, text) in texts.as_object().into_iter().flatten() {
+        if !secret["data"].is_object() {
+            secret["data"] = json!({});
+        }
+        secret["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+    }
+}
+
 /// Prepares a new object: what the server alone decides.
 pub(crate) fn prepare_create(descriptor: &Descriptor, object: &mut Value, now: &str) {
+    if is(descriptor, "", "secrets") {
+        fold_string_data(object);
+    }
     if is(descriptor, "", "nodes") || is(descriptor, "networking.k8s.io", "servicecidrs") {
         // A node may announce itself with its status.
     } else if has_status(descriptor)
@@ -123,7 +138,9 @@ pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &m
         _ => {}
     }
     if subresource.is_empty() {
-        if is(descriptor, "", "namespaces") {
+        if is(descriptor, "", "secrets") {
+            fold_string_data(new);
+        } else if is(descriptor, "", "namespaces") {
             restore(new, old, "spec");
             label_namespace(new);
         } else if is(descriptor, "apiextensions.k8s.io", "customresourcedefinitions") && new["spec"] != old["spec"] {

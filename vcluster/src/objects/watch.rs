@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{Stream, stream};
+use futures::{FutureExt, Stream, stream};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use vctl_machinery::status::ApiError;
@@ -51,6 +51,9 @@ struct State {
     bookmark_at: Instant,
     end: Instant,
     last_bookmark: bool,
+    /// The cluster's revision when the watch was opened, until the watch is known to be past it: before that, silence may mean that
+    /// history is still being read.
+    replay_until: Option<Revision>,
     over: bool,
 }
 
@@ -81,9 +84,11 @@ pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> 
         Err(StoreError::Compacted { requested, oldest }) => return Ok(stream::iter([WatchItem::Error(too_old(requested, oldest))]).left()),
         Err(e) => return Err(storage::error(e)),
     };
+    let registered = call.plane.store().revision(call.plane.tenant).await.map_err(storage::error)?;
     let now = Instant::now();
     let end = now + query.timeout;
-    let state = State { call, target, query, watch, seen: start, queue, bookmark_at: now + BOOKMARK_EVERY, end, last_bookmark: false, over: false };
+    let replay_until = (start < registered).then_some(registered);
+    let state = State { replay_until, call, target, query, watch, seen: start, queue, bookmark_at: now + BOOKMARK_EVERY, end, last_bookmark: false, over: false };
     Ok(stream::unfold(state, |mut state| async move { state.next().await.map(|item| (item, state)) }).right())
 }
 
@@ -123,12 +128,16 @@ impl State {
             if self.query.bookmarks {
                 if now >= self.bookmark_at {
                     self.bookmark_at = now + BOOKMARK_EVERY;
-                    return self.progress().await;
+                    // No history takes this long to read.
+                    self.replay_until = None;
+                    self.progress().await;
+                    continue;
                 }
                 let last = self.end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(now);
                 if now >= last && !self.last_bookmark {
                     self.last_bookmark = true;
-                    return self.progress().await;
+                    self.progress().await;
+                    continue;
                 }
                 wake = self.bookmark_at.min(if self.last_bookmark { self.end } else { last });
             }
@@ -139,32 +148,51 @@ impl State {
             tokio::select! {
                 () = tasks.cancelled() => return None,
                 () = tokio::time::sleep_until(wake) => {}
-                batch = self.watch.next() => match batch {
-                    Ok(events) => for event in events {
-                        self.seen = self.seen.max(event.revision);
-                        match self.item(&event) {
-                            Ok(Some(item)) => self.queue.push_back(item),
-                            Ok(None) => {}
-                            Err(e) => {
-                                self.over = true;
-                                self.queue.push_back(WatchItem::Error(e));
-                                break;
-                            }
-                        }
-                    },
-                    Err(WatchError::Closed) => return None,
-                    Err(WatchError::Lagged | WatchError::Compacted) => {
-                        self.over = true;
-                        return Some(WatchItem::Error(too_old(self.seen, self.seen + 1)));
-                    }
-                },
+                batch = self.watch.next() => self.take(batch),
             }
         }
     }
 
-    /// How far this watch has come: as far as the cluster, when nothing else is ready to be read.
-    async fn progress(&mut self) -> Option<WatchItem> {
-        Some(WatchItem::Event("BOOKMARK", bookmark(&self.target, self.seen)))
+    /// Queues what the store delivers.
+    fn take(&mut self, batch: Result<Vec<Arc<Event>>, WatchError>) {
+        match batch {
+            Ok(events) => {
+                for event in events {
+                    self.seen = self.seen.max(event.revision);
+                    match self.item(&event) {
+                        Ok(Some(item)) => self.queue.push_back(item),
+                        Ok(None) => {}
+                        Err(e) => {
+                            self.over = true;
+                            self.queue.push_back(WatchItem::Error(e));
+                            return;
+                        }
+                    }
+                }
+            }
+            Err(WatchError::Closed) => self.over = true,
+            Err(WatchError::Lagged | WatchError::Compacted) => {
+                self.over = true;
+                self.queue.push_back(WatchItem::Error(too_old(self.seen, self.seen + 1)));
+            }
+        }
+    }
+
+    /// Queues a bookmark that says how far this watch has come: as far as the cluster, when nothing before that is left to be
+    /// delivered. A client whose kind is quiet can so go on from a recent revision later.
+    async fn progress(&mut self) {
+        // Read before looking for events: what is committed is published, so an event up to here would be ready.
+        let newest = self.call.plane.store().revision(self.call.plane.tenant).await;
+        if let Some(batch) = self.watch.next().now_or_never() {
+            self.take(batch);
+        } else if let Ok(newest) = newest
+            && self.replay_until.is_none_or(|until| self.seen >= until)
+        {
+            self.seen = self.seen.max(newest);
+        }
+        if !self.over {
+            self.queue.push_back(WatchItem::Event("BOOKMARK", bookmark(&self.target, self.seen)));
+        }
     }
 
     /// What the selection sees of a change.

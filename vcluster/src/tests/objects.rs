@@ -205,6 +205,14 @@ async fn yaml_comes_and_goes() {
 }
 
 #[tokio::test]
+async fn texts_of_a_secret_become_data() {
+    let f = Fixture::new().await;
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "a": "b" } });
+    let secret = f.ok("POST", "/api/v1/namespaces/default/secrets", secret).await;
+    assert_eq!((&secret["data"], secret.get("stringData")), (&json!({ "a": "Yg==" }), None));
+}
+
+#[tokio::test]
 async fn a_custom_resource_is_served_once_defined() {
     let f = Fixture::new().await;
     let definition = json!({

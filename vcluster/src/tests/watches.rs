@@ -73,6 +73,16 @@ async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
 }
 
 #[tokio::test]
+async fn a_bookmark_is_as_far_as_the_cluster() {
+    let f = Fixture::new().await;
+    let version = f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut events = Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=3&allowWatchBookmarks=true")).await;
+    let other = f.ok("POST", "/api/v1/namespaces", json!({ "metadata": { "name": "elsewhere" } })).await;
+    let (kind, bookmark) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &bookmark["metadata"]["resourceVersion"]), ("BOOKMARK", &other["metadata"]["resourceVersion"]));
+}
+
+#[tokio::test]
 async fn compacted_history_ends_a_watch_with_410() {
     use vctl_store::Store;
     let f = Fixture::new().await;
