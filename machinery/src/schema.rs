@@ -12,6 +12,32 @@ use serde_json::Value;
 pub use decode::{Strict, decode, decode_kind};
 pub use json::parse_json;
 
+/// Kinds of meta/v1 that are registered in every group and version.
+const EVERYWHERE: [&str; 8] = [
+    "DeleteOptions",
+    "Status",
+    "WatchEvent",
+    "APIGroup",
+    "APIGroupList",
+    "APIResourceList",
+    "APIVersions",
+    "PartialObjectMetadata",
+];
+
+/// Types that no schema package states, in the form of `facts/schema.txt`.
+const MACHINERY: &str = "type meta.v1.PartialObjectMetadata
+@meta.k8s.io/v1/PartialObjectMetadata
+ apiVersion - string
+ kind - string
+ metadata 1 meta.v1.ObjectMeta
+type meta.v1.PartialObjectMetadataList
+@meta.k8s.io/v1/PartialObjectMetadataList
+ apiVersion - string
+ items 2 []meta.v1.PartialObjectMetadata !
+ kind - string
+ metadata 1 meta.v1.ListMeta
+";
+
 /// Index of a [`Type`] in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TypeRef(u32);
@@ -44,8 +70,14 @@ pub struct Field {
     pub patch: PatchStrategy,
     /// Key by which a strategic merge patch tells list items apart.
     pub merge_key: Option<&'static str>,
-    /// Protobuf number; 0 when it has none.
-    pub number: u32,
+    /// Protobuf numbers, outermost first: structs that Go embeds are messages of their own. Empty: not in protobuf.
+    pub numbers: Vec<u32>,
+    /// A scalar that is a pointer in Go: its zero is a value, not absence.
+    pub pointer: bool,
+    /// Name of its Go type where that is a named scalar, such as `v1.RestartPolicy`.
+    pub go_type: Option<&'static str>,
+    /// In protobuf the strings (of the list, or of each value of the map) lie in a message.
+    pub wrapped: bool,
     /// Value that is meant when it is left out.
     pub default: Option<Value>,
 }
@@ -79,6 +111,14 @@ pub enum FieldType {
     FieldsV1,
     /// Any JSON.
     Any,
+    /// `apiextensions/v1 JSON`: any JSON.
+    Json,
+    /// `JSONSchemaPropsOrArray`.
+    SchemaOrArray,
+    /// `JSONSchemaPropsOrBool`.
+    SchemaOrBool,
+    /// `JSONSchemaPropsOrStringArray`.
+    SchemaOrStrings,
     /// A struct.
     Struct(TypeRef),
     /// A list.
@@ -140,16 +180,22 @@ impl Graph {
         self.names.get(name).copied()
     }
 
-    /// The type of a kind.
+    /// The type of a kind; `DeleteOptions`, `Status` and the like are in every group.
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeRef> {
-        self.kinds.get(&(group, version, kind)).copied()
+        let own = self.kinds.get(&(group, version, kind)).copied();
+        own.or_else(|| EVERYWHERE.contains(&kind).then(|| self.named(&format!("meta.v1.{kind}"))).flatten())
+    }
+
+    /// Group, version and kind of a type that is one.
+    pub fn kinds(&self) -> impl Iterator<Item = ((&'static str, &'static str, &'static str), TypeRef)> {
+        self.kinds.iter().map(|(kind, at)| (*kind, *at))
     }
 }
 
 /// The graph of all built-in types; read from the facts on first use.
 pub fn graph() -> &'static Graph {
     static GRAPH: OnceLock<Graph> = OnceLock::new();
-    GRAPH.get_or_init(|| facts::read(include_str!("schema/facts.txt")))
+    GRAPH.get_or_init(|| facts::read(&[include_str!("../facts/schema.txt"), MACHINERY]))
 }
 
 /// The type of a kind, or none for custom and unknown ones.

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod check;
+mod generate;
 
 use std::path::Path;
 
@@ -19,6 +20,12 @@ struct Cli {
 enum Command {
     /// Layering, purity of L0, every crate placed in ARCHITECTURE.md, nothing left unfinished.
     Check,
+    /// The facts of Kubernetes' kinds, from registry packages, and what is printed from them.
+    Generate {
+        /// Only say whether what is committed is fresh.
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> Result<()> {
@@ -28,6 +35,7 @@ fn main() -> Result<()> {
             check::run(root)?;
             println!("xtask check: layering, purity, placement and sources are in order");
         }
+        Command::Generate { check } => generate::run(root, check)?,
     }
     Ok(())
 }

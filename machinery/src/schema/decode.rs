@@ -85,7 +85,17 @@ impl Decoder {
             ))
         };
         match kind {
-            FieldType::Any | FieldType::FieldsV1 | FieldType::RawExtension => Ok(()),
+            FieldType::Any | FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json => Ok(()),
+            FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings => {
+                let Some(schema) = self.graph.named("apiextensions.v1.JSONSchemaProps") else { return Ok(()) };
+                let of = self.graph.get(schema);
+                match value {
+                    Value::Array(items) => {
+                        items.iter_mut().enumerate().try_for_each(|(i, v)| self.object(of, v, &format!("{path}[{i}]")))
+                    }
+                    other => self.object(of, other, path),
+                }
+            }
             FieldType::String if value.is_string() => Ok(()),
             FieldType::String => wrong(value, "string"),
             FieldType::Bool if value.is_boolean() => Ok(()),
@@ -179,7 +189,15 @@ impl Decoder {
             FieldType::Quantity => Value::from("0"),
             FieldType::Struct(_) | FieldType::Map(_) => Value::Object(Map::new()),
             FieldType::List(_) => Value::Array(Vec::new()),
-            FieldType::Time | FieldType::MicroTime | FieldType::Any | FieldType::RawExtension | FieldType::FieldsV1 => {
+            FieldType::Time
+            | FieldType::MicroTime
+            | FieldType::Any
+            | FieldType::RawExtension
+            | FieldType::FieldsV1
+            | FieldType::Json
+            | FieldType::SchemaOrArray
+            | FieldType::SchemaOrBool
+            | FieldType::SchemaOrStrings => {
                 Value::Null
             }
             FieldType::String | FieldType::Bytes => Value::from(""),
@@ -199,7 +217,13 @@ impl Decoder {
             FieldType::Time => "v1.Time".into(),
             FieldType::MicroTime => "v1.MicroTime".into(),
             FieldType::IntOrString => "intstr.IntOrString".into(),
-            FieldType::RawExtension | FieldType::FieldsV1 | FieldType::Any => "interface {}".into(),
+            FieldType::RawExtension
+            | FieldType::FieldsV1
+            | FieldType::Any
+            | FieldType::Json
+            | FieldType::SchemaOrArray
+            | FieldType::SchemaOrBool
+            | FieldType::SchemaOrStrings => "interface {}".into(),
             FieldType::Struct(at) => {
                 let mut parts = self.graph.get(*at).name.rsplit('.');
                 let (kind, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

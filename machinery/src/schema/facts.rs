@@ -1,40 +1,38 @@
-//! Reads `facts.txt`. The file is part of the build, so that what does not parse is a bug that the tests here find.
+//! Reads `facts/schema.txt`. The file is part of the build, so that what does not parse is a bug that the tests here find.
 
 use super::{Field, FieldType, Graph, ListType, PatchStrategy, Type, TypeRef};
 
-/// Reads all types.
-pub(super) fn read(text: &'static str) -> Graph {
+/// Reads all types; the head of `facts/schema.txt` explains the form.
+pub(super) fn read(texts: &[&'static str]) -> Graph {
     let mut graph = Graph::default();
-    let lines = || text.lines().filter(|l| !l.starts_with('#'));
-    for line in lines().filter_map(|l| l.strip_prefix("T ")) {
-        let at = TypeRef(graph.types.len() as u32);
-        let mut words = line.split(' ');
-        let name = words.next().unwrap_or_default();
-        let mut atomic = false;
-        for word in words {
-            if let Some(kind) = word.strip_prefix("K=") {
-                let mut parts = kind.split('/');
-                if let (Some(group), Some(version), Some(kind)) = (parts.next(), parts.next(), parts.next()) {
-                    graph.kinds.insert((group, version, kind), at);
-                }
-            } else {
-                atomic |= word == "atomic";
+    let lines = || texts.iter().flat_map(|t| t.lines());
+    for line in lines() {
+        if let Some(rest) = line.strip_prefix("type ") {
+            let at = TypeRef(graph.types.len() as u32);
+            let mut words = rest.split(' ');
+            let name = words.next().unwrap_or_default();
+            graph.names.insert(name, at);
+            graph.types.push(Type { name, fields: Vec::new(), atomic: words.next() == Some("atomic") });
+        } else if let Some(kind) = line.strip_prefix('@') {
+            let at = TypeRef(graph.types.len().saturating_sub(1) as u32);
+            let mut parts = kind.split('/');
+            if let (Some(group), Some(version), Some(kind)) = (parts.next(), parts.next(), parts.next()) {
+                graph.kinds.insert((group, version, kind), at);
             }
         }
-        graph.names.insert(name, at);
-        graph.types.push(Type { name, fields: Vec::new(), atomic });
     }
-    let mut current = None;
+    let mut next = 0;
     for line in lines() {
-        if line.starts_with("T ") {
-            current = Some(current.map_or(0, |n: usize| n + 1));
-        } else if let (Some(current), Some(line)) = (current, line.strip_prefix(' ')) {
+        if line.starts_with("type ") {
+            next += 1;
+        } else if let (Some(line), Some(current)) = (line.strip_prefix(' '), usize::checked_sub(next, 1)) {
             let field = field(&graph, line);
             graph.types[current].fields.push(field);
         }
     }
     for kind in &mut graph.types {
         kind.fields.sort_by_key(|f| f.name);
+        kind.fields.shrink_to_fit();
     }
     graph
 }
@@ -42,6 +40,7 @@ pub(super) fn read(text: &'static str) -> Graph {
 fn field(graph: &Graph, line: &'static str) -> Field {
     let mut words = line.split(' ');
     let name = words.next().unwrap_or_default();
+    let numbers = words.next().unwrap_or_default();
     let kind = field_type(graph, words.next().unwrap_or_default());
     let mut field = Field {
         name,
@@ -51,29 +50,37 @@ fn field(graph: &Graph, line: &'static str) -> Field {
         atomic_map: false,
         patch: PatchStrategy::default(),
         merge_key: None,
-        number: 0,
+        numbers: numbers.split('.').filter_map(|n| n.parse().ok()).collect(),
+        pointer: false,
+        go_type: None,
+        wrapped: false,
         default: None,
     };
     for word in words {
         match word.split_once('=') {
-            None => field.required |= word == "r",
-            Some(("L", "set")) => field.list = ListType::Set,
-            Some(("L", list)) => {
+            None => {
+                field.required |= word == "!";
+                field.pointer |= word == "*";
+                field.wrapped |= word == "w";
+            }
+            Some(("g", go)) => field.go_type = Some(go),
+            Some(("l", "set")) => field.list = ListType::Set,
+            Some(("l", list)) => {
                 if let Some(keys) = list.strip_prefix("map:") {
                     field.list = ListType::Map(keys.split(',').collect());
                 }
             }
-            Some(("M", kind)) => field.atomic_map = kind == "atomic",
-            Some(("P", strategies)) => {
+            Some(("m", kind)) => field.atomic_map = kind == "atomic",
+            Some(("p", patch)) => {
+                let (strategies, key) = patch.split_once(':').unwrap_or((patch, ""));
+                field.merge_key = (!key.is_empty()).then_some(key);
                 for strategy in strategies.split(',') {
                     field.patch.merge |= strategy == "merge";
                     field.patch.replace |= strategy == "replace";
                     field.patch.retain_keys |= strategy == "retainKeys";
                 }
             }
-            Some(("k", key)) => field.merge_key = Some(key),
-            Some(("N", number)) => field.number = number.parse().unwrap_or_default(),
-            Some(("D", default)) => field.default = serde_json::from_str(default).ok(),
+            Some(("d", default)) => field.default = serde_json::from_str(default).ok(),
             Some(_) => {}
         }
     }
@@ -81,29 +88,30 @@ fn field(graph: &Graph, line: &'static str) -> Field {
 }
 
 fn field_type(graph: &Graph, text: &'static str) -> FieldType {
-    if let Some(name) = text.strip_prefix('#') {
-        return graph.named(name).map_or(FieldType::Any, FieldType::Struct);
-    }
-    if let Some(of) = text.strip_prefix('[') {
+    if let Some(of) = text.strip_prefix("[]") {
         return FieldType::List(Box::new(field_type(graph, of)));
     }
-    if let Some(of) = text.strip_prefix('{') {
+    if let Some(of) = text.strip_prefix("{}") {
         return FieldType::Map(Box::new(field_type(graph, of)));
     }
     match text {
-        "s" => FieldType::String,
-        "i" => FieldType::Int32,
-        "l" => FieldType::Int64,
-        "n" => FieldType::Number,
-        "b" => FieldType::Bool,
-        "y" => FieldType::Bytes,
-        "q" => FieldType::Quantity,
-        "t" => FieldType::Time,
-        "u" => FieldType::MicroTime,
-        "x" => FieldType::IntOrString,
-        "e" => FieldType::RawExtension,
-        "f" => FieldType::FieldsV1,
-        _ => FieldType::Any,
+        "string" => FieldType::String,
+        "int32" => FieldType::Int32,
+        "int64" => FieldType::Int64,
+        "double" => FieldType::Number,
+        "bool" => FieldType::Bool,
+        "bytes" => FieldType::Bytes,
+        "quantity" => FieldType::Quantity,
+        "time" => FieldType::Time,
+        "microTime" => FieldType::MicroTime,
+        "intOrString" => FieldType::IntOrString,
+        "raw" => FieldType::RawExtension,
+        "fields" => FieldType::FieldsV1,
+        "json" => FieldType::Json,
+        "schemaOrArray" => FieldType::SchemaOrArray,
+        "schemaOrBool" => FieldType::SchemaOrBool,
+        "schemaOrStrings" => FieldType::SchemaOrStrings,
+        name => graph.named(name).map_or(FieldType::Any, FieldType::Struct),
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
         let field = |kind: &str, name: &str| graph.get(graph.named(kind).unwrap()).field(name).unwrap();
         let ports = field("core.v1.ServiceSpec", "ports");
         assert_eq!(ports.list, ListType::Map(vec!["port", "protocol"]));
-        assert_eq!((ports.merge_key, ports.patch.merge, ports.number), (Some("port"), true, 1));
+        assert_eq!((ports.merge_key, ports.patch.merge, &*ports.numbers), (Some("port"), true, &[1][..]));
         assert!(matches!(&ports.kind, FieldType::List(of) if matches!(**of, FieldType::Struct(_))));
         assert_eq!(field("core.v1.ContainerPort", "protocol").default, Some("TCP".into()));
         assert!(field("core.v1.ContainerPort", "containerPort").required);
@@ -139,5 +147,7 @@ mod tests {
         assert!(graph.get(graph.named("meta.v1.LabelSelector").unwrap()).atomic);
         let unknown = graph.types().iter().flat_map(|t| &t.fields).filter(|f| f.kind == FieldType::Any).count();
         assert!(unknown < 30, "{unknown} fields of unknown type");
+        assert_eq!(field("core.v1.Volume", "configMap").numbers, [2, 19]);
+        assert!(field("authentication.v1.UserInfo", "extra").wrapped);
     }
 }
