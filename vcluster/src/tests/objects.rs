@@ -228,4 +228,10 @@ async fn a_custom_resource_is_served_once_defined() {
     let uri = "/apis/stable.example.com/v1/namespaces/default/crontabs";
     assert_eq!(f.ok("POST", uri, object).await["metadata"]["generation"], 1);
     assert_eq!(f.ok("GET", uri, Value::Null).await["kind"], "CronTabList");
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/crontabs.stable.example.com";
+    let stored = f.ok("GET", definition, Value::Null).await;
+    f.ok("DELETE", definition, Value::Null).await;
+    assert_eq!(f.send("GET", uri, Value::Null).await.0, StatusCode::NOT_FOUND);
+    f.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json!({ "metadata": { "name": stored["metadata"]["name"] }, "spec": stored["spec"] })).await;
+    assert_eq!(f.ok("GET", uri, Value::Null).await["items"], json!([]));
 }
