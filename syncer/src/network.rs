@@ -41,10 +41,10 @@ fn add(network: &mut Network, environment: &str, service: &Value, slices: &[&Val
         record(network, environment, &fqdn, "CNAME").cname = cname;
         return;
     }
-    let ips: Vec<&str> = match service.texts("/spec/clusterIPs").is_empty() {
-        true => service.some_text("/spec/clusterIP").into_iter().collect(),
-        false => service.items("/spec/clusterIPs").iter().filter_map(Value::as_str).collect(),
-    };
+    let mut ips: Vec<&str> = service.items("/spec/clusterIPs").iter().filter_map(Value::as_str).collect();
+    if ips.is_empty() {
+        ips.extend(service.some_text("/spec/clusterIP"));
+    }
     let Some(first) = ips.first() else { return };
     if *first == "None" {
         headless(network, environment, service, &fqdn, slices);

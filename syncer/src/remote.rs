@@ -239,10 +239,10 @@ impl Remote {
     }
 
     /// Hands an opened stream to whoever asked for it; gives it back when nobody did.
-    pub(crate) fn opened(&self, id: &str, incoming: Incoming) -> Result<(), Incoming> {
+    pub(crate) fn opened(&self, id: &str, incoming: Incoming) -> Option<Incoming> {
         match self.lock().streams.remove(id) {
-            Some(waiting) => waiting.send(incoming),
-            None => Err(incoming),
+            Some(waiting) => waiting.send(incoming).err(),
+            None => Some(incoming),
         }
     }
 

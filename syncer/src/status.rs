@@ -101,7 +101,7 @@ fn state(state: Option<&agent::ContainerState>) -> Value {
         }
     };
     match state.and_then(|s| s.state.as_ref()) {
-        None => return json!({}),
+        None => json!({}),
         Some(State::Waiting(waiting)) => {
             text(&mut out, "reason", &waiting.reason);
             text(&mut out, "message", &waiting.message);

@@ -1,5 +1,6 @@
 //! The hub with an agent that the test plays, and with the simulated worker.
 
+#[path = "hub/support.rs"]
 mod support;
 
 use std::{sync::atomic::Ordering, time::Duration};
@@ -76,7 +77,7 @@ async fn simulated_pods_become_ready_and_go() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_joins_once_and_only_its_worker() {
     let world = World::new(&[]).await;
-    let token = world.hub.join_token("w1", Duration::from_secs(60)).await.unwrap();
+    let token = world.hub.join_token("w1", Duration::from_mins(1)).await.unwrap();
     let channel = world.channel(vec![]).await;
     let join = |worker: &str, token: &str| JoinRequest { token: token.into(), worker: worker.into(), csr_der: csr().into() };
     let refused = unary::<_, JoinResponse>(&channel, "Join", join("w2", &token)).await.unwrap_err();
@@ -99,7 +100,7 @@ async fn a_token_joins_once_and_only_its_worker() {
     let mut agent = Agent::connect(known, "w2", Default::default()).await;
     assert_eq!(agent.next().await.unwrap_err().code(), Code::PermissionDenied);
     // A certificate of the same authority that is not a worker's.
-    let validity = vctl_runtime::pki::Validity::from_now(jiff::Timestamp::now(), Duration::from_secs(60));
+    let validity = vctl_runtime::pki::Validity::from_now(jiff::Timestamp::now(), Duration::from_mins(1));
     let user = world.authority.client("admin", None, validity).unwrap();
     let user = world.channel(vctl_runtime::pki::chain_from_pem(&user.certificate_pem).unwrap()).await;
     let refused = unary::<_, JoinResponse>(&user, "Renew", RenewRequest { csr_der: csr().into() }).await.unwrap_err();
@@ -211,7 +212,7 @@ async fn a_restarted_server_never_takes_away_what_runs() {
     agent.until(|a| a.pods.len() == 20).await;
     assert!(first.tasks.shutdown(LIMIT).await);
     let second = World::over(first.api.store.clone(), &[]).await;
-    let token = second.hub.join_token("w1", Duration::from_secs(60)).await.unwrap();
+    let token = second.hub.join_token("w1", Duration::from_mins(1)).await.unwrap();
     let request = JoinRequest { token, worker: "w1".into(), csr_der: csr().into() };
     let joined: JoinResponse = unary(&second.channel(vec![]).await, "Join", request).await.unwrap();
     let chain = vctl_runtime::pki::chain_from_pem(std::str::from_utf8(&joined.certificate_pem).unwrap()).unwrap();

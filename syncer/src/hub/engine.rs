@@ -1,6 +1,10 @@
 //! The shell: changes of the store become work, and a few workers do it.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, hash_map::Entry::Vacant},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::Value;
 use vctl_machinery::status::ApiError;
@@ -205,9 +209,9 @@ impl Inner {
                 unneeded.push(name);
             }
             for info in &infos {
-                if !state.tenants.contains_key(&info.tenant) {
+                if let Vacant(vacant) = state.tenants.entry(info.tenant) {
                     let name: Arc<str> = info.name.as_str().into();
-                    state.tenants.insert(info.tenant, name.clone());
+                    vacant.insert(name.clone());
                     state.by_name.insert(name, info.tenant);
                     fresh.insert(info.tenant);
                 }

@@ -11,10 +11,7 @@ use vctl_api::agent::{
 };
 use vctl_runtime::serve::PeerCertificates;
 
-use super::{
-    AWAY_AFTER, Inner,
-    engine::Work,
-};
+use super::{AWAY_AFTER, Inner, engine::Work};
 use crate::{
     grpc::agent_service_server,
     remote::{Incoming, Remote, bridge},
@@ -192,7 +189,7 @@ impl Inner {
         }
         let remote = self.lock().remote(worker);
         let unwanted = match remote {
-            Some(remote) => remote.opened(&header.stream_id, incoming).err(),
+            Some(remote) => remote.opened(&header.stream_id, incoming),
             None => Some(incoming),
         };
         if let Some(unwanted) = unwanted {

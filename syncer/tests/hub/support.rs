@@ -1,4 +1,5 @@
 //! A fake virtual API over the memory store, and an agent that is driven by the test.
+#![expect(clippy::unwrap_used, reason = "helpers of tests: what fails here fails the test")]
 
 use std::{
     collections::HashMap,
@@ -127,7 +128,7 @@ impl VirtualApi for FakeApi {
     async fn token(&self, _: Caller<'_>, _: &str, _: &str, request: Value) -> Result<Value, ApiError> {
         let mut tokens = self.tokens.lock().unwrap();
         tokens.push(request);
-        let expires = jiff::Timestamp::now() + Duration::from_secs(3600);
+        let expires = jiff::Timestamp::now() + Duration::from_hours(1);
         Ok(json!({ "status": { "token": format!("token-{}", tokens.len()), "expirationTimestamp": expires.to_string() } }))
     }
     /// Echoes what the pod sends, after its address.
@@ -154,12 +155,12 @@ impl World {
 
     pub(crate) async fn over(store: Arc<MemoryStore>, simulated: &[&str]) -> Self {
         let tasks = Tasks::new();
-        let validity = Validity::from_now(jiff::Timestamp::now(), Duration::from_secs(86_400));
+        let validity = Validity::from_now(jiff::Timestamp::now(), Duration::from_hours(24));
         let authority = Arc::new(Authority::generate("test", validity).unwrap());
         let config = Config {
             server_version: "test".into(),
             authority: authority.clone(),
-            certificate_lifetime: Duration::from_secs(3600),
+            certificate_lifetime: Duration::from_hours(1),
             allow_host_path: false,
             simulated: simulated.iter().map(ToString::to_string).collect(),
             parallel: 4,
@@ -187,7 +188,7 @@ impl World {
 
     /// Joins with a token and connects.
     pub(crate) async fn agent(&self, worker: &str) -> Agent {
-        let token = self.hub.join_token(worker, Duration::from_secs(60)).await.unwrap();
+        let token = self.hub.join_token(worker, Duration::from_mins(1)).await.unwrap();
         let csr = csr();
         let request = JoinRequest { token, worker: worker.into(), csr_der: csr.into() };
         let joined: JoinResponse = unary(&self.channel(vec![]).await, "Join", request).await.unwrap();
