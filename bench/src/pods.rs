@@ -28,7 +28,7 @@ pub(crate) async fn run(count: u32) -> Result<()> {
     let rest = Rest::new(&platform)?;
     platform.create("pods", "blank", &[])?;
     let kube = Kube::new(&rest.kubeconfig("pods").await?.context("a kubeconfig")?)?;
-    let socket = worker.join("podman/podman.sock");
+    let socket = worker.join("run/podman.sock");
     let (mut ours, mut podman) = (Samples::default(), Samples::default());
     for n in 0..count {
         ours.push(by_api(&kube, n).await?);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 /// Arguments that make `podman` use the storage of a worker.
 pub fn podman_args(worker: &Path) -> Vec<String> {
     let at = |name: &str| worker.join(name).display().to_string();
-    vec!["--root".into(), at("podman/root"), "--runroot".into(), at("podman/run")]
+    vec!["--root".into(), at("podman"), "--runroot".into(), at("run/podman")]
 }
 
 /// Builds an image of `templates/team-x/images` or `tests/images` into a worker's storage; its name is `localhost/NAME:latest`.

@@ -185,8 +185,7 @@ impl Platform {
         let mut command = Command::new(vctl_binary()?);
         command
             .args(args)
-            .arg("--data-dir")
-            .arg(self.data_dir())
+            .env("VCTL_DATA_DIR", self.data_dir())
             .env("HOME", self.dir.path())
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null());

@@ -31,9 +31,24 @@ impl Down {
         let worker = data.worker();
         if worker.exists() {
             stop_agent(&worker).await?;
+            tear_down(&worker).await?;
         }
         Ok(())
     }
+}
+
+/// Removes everything the agent has made, from within the network namespace it lived in.
+async fn tear_down(state_dir: &Path) -> Result<()> {
+    let mut command = tokio::process::Command::new(std::env::current_exe().context("finding this program")?);
+    command.args(["agent", "--name", "local", "--log", "warn", "--teardown", "--state-dir"]).arg(state_dir);
+    if let Some(netns) = crate::agent::netns_of(state_dir).filter(|name| Path::new("/run/netns").join(name).exists()) {
+        command.args(["--netns", &netns]);
+    }
+    let status = command.status().await.context("starting the clean-up of the worker")?;
+    if !status.success() {
+        bail!("cleaning up {} failed ({status}); run `vctl down` again", state_dir.display());
+    }
+    Ok(())
 }
 
 /// The server, by the pid in `server.json`, if it is really that server: it holds the lock of the store.

@@ -1,5 +1,6 @@
 //! The binary: the command line, and the wiring of the services. Nothing else.
 
+mod agent;
 mod certificates;
 mod cli;
 mod data_dir;
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Run the platform in the foreground
     Up(up::Up),
+    /// Run the agent of a worker
+    Agent(agent::Agent),
     /// Stop the platform of a data dir and everything it runs
     Down(down::Down),
     #[command(flatten)]
@@ -37,6 +40,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Command::Agent(command) = &cli.command
+        && let Err(e) = command.enter()
+    {
+        return failed(&e);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return failed(&anyhow::anyhow!("cannot start: {e}")),
@@ -44,6 +52,7 @@ fn main() -> ExitCode {
     runtime.block_on(async {
         match cli.command {
             Command::Up(command) => done(command.run(&cli.global).await),
+            Command::Agent(command) => done(command.run().await),
             Command::Down(command) => done(command.run(&cli.global).await),
             Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
         }

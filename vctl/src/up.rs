@@ -202,7 +202,7 @@ fn announce(data: &DataDir, ca_file: &Path, listen: SocketAddr, url: &str) -> Re
 }
 
 /// Waits for SIGINT or SIGTERM.
-async fn signal() -> Result<()> {
+pub(crate) async fn signal() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     tokio::select! {

@@ -47,17 +47,17 @@ fn acknowledged_objects_survive_a_kill_of_the_server() -> Result<()> {
             }));
         }
         // In the middle of it.
-        wait::until("some creates", Duration::from_secs(30), || {
+        let some = wait::until("some creates", Duration::from_secs(30), || {
             let list = kubectl.run(&["get", "configmaps", "-o", "name"]).map_err(|e| format!("{e:#}"))?;
             let count = list.stdout.lines().count();
             if count >= 20 { Ok(()) } else { Err(format!("{count} so far")) }
-        })?;
-        platform.kill_server()?;
+        });
         stopped.store(true, Ordering::SeqCst);
+        platform.kill_server()?;
         for worker in workers {
             worker.join().map_err(|_| anyhow::anyhow!("a writer panicked"))??;
         }
-        Ok(())
+        some
     })?;
     platform.start_server()?;
     let after = vctl_tests::kubectl::Kubectl::new("1.33", &kubeconfig, platform.scratch())?;
