@@ -1,23 +1,165 @@
 //! OpenAPI v2 and v3 documents from the catalog and the schemas.
+//!
+//! Documents are made when asked for and not kept; the index's hashes come from what they are made of, so that they need no document.
 
-use serde_json::Value;
+mod operations;
+mod schemas;
 
-use crate::catalog::Catalog;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::catalog::{Catalog, Descriptor};
+
+/// Which of the two forms a document has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    V2,
+    V3,
+}
+
+fn path_of(row: &Descriptor) -> String {
+    if row.group.is_empty() { format!("api/{}", row.version) } else { format!("apis/{}/{}", row.group, row.version) }
+}
+
+fn info() -> Value {
+    json!({ "title": "Kubernetes", "version": "v1.36.0" })
+}
 
 /// The index at `/openapi/v3`: path (`api/v1`, `apis/apps/v1`) to content hash.
 pub fn v3_index(catalog: &Catalog) -> Vec<(String, String)> {
-    let _ = catalog;
-    Vec::new()
+    let mut hashes: Vec<(String, Sha256)> = Vec::new();
+    for row in catalog.rows() {
+        let path = path_of(row);
+        let at = hashes.iter().position(|(p, _)| *p == path).unwrap_or_else(|| {
+            let mut start = Sha256::new();
+            start.update(env!("CARGO_PKG_VERSION"));
+            start.update(include_str!("../facts/schema.txt"));
+            hashes.push((path, start));
+            hashes.len() - 1
+        });
+        hashes[at].1.update(format!("{row:?}"));
+    }
+    hashes
+        .into_iter()
+        .map(|(path, hash)| {
+            let mut text = String::new();
+            for byte in hash.finalize() {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "{byte:02X}");
+            }
+            (path, text)
+        })
+        .collect()
 }
 
 /// The document of one path of the index.
 pub fn v3(catalog: &Catalog, path: &str) -> Option<Value> {
-    let _ = (catalog, path);
-    None
+    let rows: Vec<&Descriptor> = catalog.rows().iter().map(|r| &**r).filter(|r| path_of(r) == path).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut schemas = schemas::Schemas::new(Form::V3);
+    let paths = paths(&rows, &mut schemas);
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": info(),
+        "paths": paths,
+        "components": { "schemas": schemas.finish() },
+    }))
 }
 
 /// The whole `/openapi/v2` document as JSON.
 pub fn v2(catalog: &Catalog) -> Value {
-    let _ = catalog;
-    Value::Null
+    let rows: Vec<&Descriptor> = catalog.rows().iter().map(|r| &**r).collect();
+    let mut schemas = schemas::Schemas::new(Form::V2);
+    let paths = paths(&rows, &mut schemas);
+    json!({ "swagger": "2.0", "info": info(), "paths": paths, "definitions": schemas.finish() })
+}
+
+fn paths(rows: &[&Descriptor], schemas: &mut schemas::Schemas) -> Map<String, Value> {
+    let mut paths = Map::new();
+    for row in rows {
+        operations::add(row, schemas, &mut paths);
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refs(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                if let Some(Value::String(name)) = map.get("$ref") {
+                    found.push(name.clone());
+                }
+                map.values().for_each(|v| refs(v, found));
+            }
+            Value::Array(items) => items.iter().for_each(|v| refs(v, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let catalog = Catalog::builtin();
+        let documents = v3_index(catalog).into_iter().map(|(path, _)| v3(catalog, &path).unwrap());
+        for document in documents.chain([v2(catalog)]) {
+            let mut found = Vec::new();
+            refs(&document, &mut found);
+            assert!(!found.is_empty());
+            for name in found {
+                assert!(document.pointer(name.trim_start_matches('#')).is_some(), "{name}");
+            }
+        }
+    }
+
+    /// kubectl looks for a PATCH with the kind and this parameter before it creates anything.
+    #[test]
+    fn kubectl_finds_field_validation() {
+        let catalog = Catalog::builtin();
+        let document = v3(catalog, "apis/apps/v1").unwrap();
+        let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
+        assert_eq!(
+            patch["x-kubernetes-group-version-kind"],
+            json!({ "group": "apps", "version": "v1", "kind": "Deployment" })
+        );
+        let parameters = patch["parameters"].as_array().unwrap();
+        for name in ["fieldValidation", "dryRun", "fieldManager", "force"] {
+            assert!(parameters.iter().any(|p| p["name"] == name && p["in"] == "query"), "{name}");
+        }
+        assert_eq!(patch["x-kubernetes-action"], "patch");
+        let spec = &document["components"]["schemas"]["io.k8s.api.apps.v1.DeploymentSpec"];
+        assert_eq!(spec["required"], json!(["selector", "template"]));
+        assert_eq!(spec["properties"]["replicas"]["format"], "int32");
+        assert_eq!(spec["properties"]["strategy"]["x-kubernetes-patch-strategy"], "retainKeys");
+    }
+
+    #[test]
+    fn explanations_are_there() {
+        let document = v3(Catalog::builtin(), "api/v1").unwrap();
+        let pod = &document["components"]["schemas"]["io.k8s.api.core.v1.Pod"];
+        assert!(pod["description"].as_str().is_some_and(|d| d.starts_with("Pod is a collection of containers")), "{pod}");
+        let containers = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+        assert!(containers["description"].as_str().is_some_and(|d| d.contains("containers belonging to the pod")));
+    }
+
+    #[test]
+    fn hashes_are_stable_and_follow_the_rows() {
+        let catalog = Catalog::builtin();
+        assert_eq!(v3_index(catalog), v3_index(catalog));
+        assert_eq!(v3_index(catalog)[0].0, "api/v1");
+        let mut row = (**catalog.resource("apps", "v1", "deployments").unwrap()).clone();
+        row.group = "example.com".into();
+        row.custom = true;
+        let more = catalog.with([std::sync::Arc::new(row)]);
+        let index = v3_index(&more);
+        assert!(index.iter().any(|(path, _)| path == "apis/example.com/v1"));
+        assert!(v3_index(catalog).iter().all(|entry| index.contains(entry)));
+        assert!(v3(&more, "apis/example.com/v1").is_some());
+        assert!(v3(&more, "apis/nobody/v1").is_none());
+    }
 }
