@@ -9,6 +9,7 @@ mod objects;
 mod pods;
 pub(crate) mod respond;
 mod review;
+mod show;
 mod token;
 mod watch;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
-use vctl_machinery::{catalog::{Catalog, Descriptor}, status::ApiError, table};
+use vctl_machinery::{catalog::{Catalog, Descriptor}, status::ApiError};
 
-use super::{Context, actions, body, negotiate::{self, Accept, Form}, pods, respond, review, watch};
+use super::{Context, actions, body, negotiate::{self, Accept, Form}, pods, respond, review, show::{self, one}, watch};
 use crate::{
-    document::{meta, resource_version},
+    document::meta,
     objects::{
         Call, Target,
         delete::{DeleteOptions, Deleted},
@@ -17,7 +17,6 @@ use crate::{
         strategy,
         update::Patch,
     },
-    subresource,
 };
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -179,47 +178,6 @@ async fn get(context: &Context, target: &Target) -> Result<Response<Body>, ApiEr
     one(context, target, &accept, StatusCode::OK, &object, &call)
 }
 
-/// Answers with one object, in the form negotiated.
-fn one(context: &Context, target: &Target, accept: &Accept, status: StatusCode, object: &Value, call: &Call) -> Result<Response<Body>, ApiError> {
-    let shown = subresource::show(target, object)?;
-    let now = context.plane.now();
-    let value = match accept.form {
-        Form::Object => shown,
-        Form::Metadata => partial(&shown, &accept.version),
-        Form::Table => {
-            let include = context.query.get("includeObject");
-            let mut table = new_table(&target.descriptor, accept, resource_version(object));
-            table["rows"] = json!([row(&target.descriptor, object, include, &accept.version, now)]);
-            table
-        }
-    };
-    respond::object(status, &value, accept, &context.headers, &call.take_warnings())
-}
-
-/// An empty table of a kind, with its columns.
-pub(crate) fn new_table(descriptor: &Descriptor, accept: &Accept, revision: &str) -> Value {
-    json!({
-        "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", accept.version), "metadata": { "resourceVersion": revision },
-        "columnDefinitions": table::columns(descriptor), "rows": [],
-    })
-}
-
-/// One row of a table.
-pub(crate) fn row(descriptor: &Descriptor, object: &Value, include: &str, version: &str, now: jiff::Timestamp) -> Value {
-    let mut row = json!({ "cells": table::cells(descriptor, object, now) });
-    match include {
-        "None" => {}
-        "Object" => row["object"] = object.clone(),
-        _ => row["object"] = partial(object, version),
-    }
-    row
-}
-
-/// Only the metadata of an object.
-pub(crate) fn partial(object: &Value, version: &str) -> Value {
-    json!({ "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": object["metadata"] })
-}
-
 /// Which revision the query asks for.
 pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
     let (text, exactness) = (query.get("resourceVersion"), query.get("resourceVersionMatch"));
@@ -282,51 +240,8 @@ async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiE
         token: context.query.get("continue").to_owned(),
     };
     let page = call.list(target, &query).await?;
-    let value = show_list(context, target, &accept, page);
+    let value = show::list(context, target, &accept, page);
     respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
-}
-
-fn show_list(context: &Context, target: &Target, accept: &Accept, page: Page) -> Value {
-    let descriptor = &target.descriptor;
-    let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
-    if let Some(next) = page.next {
-        metadata["continue"] = next.into();
-    }
-    if let Some(remaining) = page.remaining {
-        metadata["remainingItemCount"] = remaining.into();
-    }
-    let now = context.plane.now();
-    match accept.form {
-        Form::Object => {
-            // Items of a typed list do not repeat their type; those of custom resources do.
-            let items: Vec<Value> = page
-                .items
-                .into_iter()
-                .map(|mut item| {
-                    if !descriptor.custom && let Some(map) = item.as_object_mut() {
-                        map.remove("apiVersion");
-                        map.remove("kind");
-                    }
-                    item
-                })
-                .collect();
-            json!({ "kind": descriptor.list_kind, "apiVersion": descriptor.api_version(), "metadata": metadata, "items": items })
-        }
-        Form::Metadata => {
-            let items: Vec<Value> = page.items.iter().map(|o| partial(o, &accept.version)).collect();
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{}", accept.version),
-                "metadata": metadata, "items": items,
-            })
-        }
-        Form::Table => {
-            let include = context.query.get("includeObject");
-            let mut table = new_table(descriptor, accept, "");
-            table["metadata"] = metadata;
-            table["rows"] = page.items.iter().map(|o| row(descriptor, o, include, &accept.version, now)).collect();
-            table
-        }
-    }
 }
 
 async fn create(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
@@ -455,6 +370,6 @@ async fn delete_collection(context: Context, target: Target, request: Request<Bo
     let (options, _) = delete_options(&context, &mut call, request).await?;
     let items = call.delete_collection(&target, &selection, &options).await?;
     let revision = context.plane.store().revision(context.plane.tenant).await.map_err(crate::storage::error)?;
-    let value = show_list(&context, &target, &accept, Page { items, revision, next: None, remaining: None });
+    let value = show::list(&context, &target, &accept, Page { items, revision, next: None, remaining: None });
     respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
 }

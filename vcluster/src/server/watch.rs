@@ -10,7 +10,7 @@ use rand::Rng;
 use serde_json::{Value, json};
 use vctl_machinery::status::ApiError;
 
-use super::{Context, negotiate::{self, Accept, Form}, objects, respond};
+use super::{Context, negotiate::{self, Accept, Form}, objects, respond, show};
 use crate::{
     document::resource_version,
     objects::{Target, watch::{WatchItem, WatchQuery, open}},
@@ -71,7 +71,7 @@ pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<
         let frame = match item {
             WatchItem::Event(kind, object) => {
                 plane.touch();
-                let shown = show(&target, &form, &include, object, kind, first, plane.now());
+                let shown = shown_as(&target, &form, &include, object, kind, first, plane.now());
                 first = false;
                 json!({ "type": kind, "object": shown })
             }
@@ -86,21 +86,21 @@ pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<
     Ok(response)
 }
 
-fn show(target: &Target, accept: &Accept, include: &str, object: Value, kind: &str, first: bool, now: jiff::Timestamp) -> Value {
+fn shown_as(target: &Target, accept: &Accept, include: &str, object: Value, kind: &str, first: bool, now: jiff::Timestamp) -> Value {
     match accept.form {
         Form::Object => object,
-        Form::Metadata => objects::partial(&object, &accept.version),
+        Form::Metadata => show::partial(&object, &accept.version),
         Form::Table => {
             let descriptor = &target.descriptor;
-            let mut table = objects::new_table(descriptor, accept, resource_version(&object));
+            let mut table = show::new_table(descriptor, accept, resource_version(&object));
             if !first {
                 table["columnDefinitions"] = Value::Null;
             }
             if kind == "BOOKMARK" {
                 // Clients read the version, and the annotation that ends the initial events, from the row.
-                table["rows"] = json!([{ "cells": [], "object": objects::partial(&object, &accept.version) }]);
+                table["rows"] = json!([{ "cells": [], "object": show::partial(&object, &accept.version) }]);
             } else {
-                table["rows"] = json!([objects::row(descriptor, &object, include, &accept.version, now)]);
+                table["rows"] = json!([show::row(descriptor, &object, include, &accept.version, now)]);
             }
             table
         }

@@ -1,0 +1,98 @@
+//! Objects in the form negotiated: themselves, tables, or metadata only.
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use vctl_machinery::{catalog::Descriptor, status::ApiError, table};
+
+use super::{Context, negotiate::{Accept, Form}, respond};
+use crate::{
+    document::resource_version,
+    objects::{Call, Target, list::Page},
+    subresource,
+};
+
+/// Answers with one object, in the form negotiated.
+pub(crate) fn one(context: &Context, target: &Target, accept: &Accept, status: StatusCode, object: &Value, call: &Call) -> Result<Response<Body>, ApiError> {
+    let shown = subresource::show(target, object)?;
+    let now = context.plane.now();
+    let value = match accept.form {
+        Form::Object => shown,
+        Form::Metadata => partial(&shown, &accept.version),
+        Form::Table => {
+            let include = context.query.get("includeObject");
+            let mut table = new_table(&target.descriptor, accept, resource_version(object));
+            table["rows"] = json!([row(&target.descriptor, object, include, &accept.version, now)]);
+            table
+        }
+    };
+    respond::object(status, &value, accept, &context.headers, &call.take_warnings())
+}
+
+/// An empty table of a kind, with its columns.
+pub(crate) fn new_table(descriptor: &Descriptor, accept: &Accept, revision: &str) -> Value {
+    json!({
+        "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", accept.version), "metadata": { "resourceVersion": revision },
+        "columnDefinitions": table::columns(descriptor), "rows": [],
+    })
+}
+
+/// One row of a table.
+pub(crate) fn row(descriptor: &Descriptor, object: &Value, include: &str, version: &str, now: jiff::Timestamp) -> Value {
+    let mut row = json!({ "cells": table::cells(descriptor, object, now) });
+    match include {
+        "None" => {}
+        "Object" => row["object"] = object.clone(),
+        _ => row["object"] = partial(object, version),
+    }
+    row
+}
+
+/// Only the metadata of an object.
+pub(crate) fn partial(object: &Value, version: &str) -> Value {
+    json!({ "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": object["metadata"] })
+}
+
+/// A page as the list that the client wants.
+pub(crate) fn list(context: &Context, target: &Target, accept: &Accept, page: Page) -> Value {
+    let descriptor = &target.descriptor;
+    let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
+    if let Some(next) = page.next {
+        metadata["continue"] = next.into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    let now = context.plane.now();
+    match accept.form {
+        Form::Object => {
+            // Items of a typed list do not repeat their type; those of custom resources do.
+            let items: Vec<Value> = page
+                .items
+                .into_iter()
+                .map(|mut item| {
+                    if !descriptor.custom && let Some(map) = item.as_object_mut() {
+                        map.remove("apiVersion");
+                        map.remove("kind");
+                    }
+                    item
+                })
+                .collect();
+            json!({ "kind": descriptor.list_kind, "apiVersion": descriptor.api_version(), "metadata": metadata, "items": items })
+        }
+        Form::Metadata => {
+            let items: Vec<Value> = page.items.iter().map(|o| partial(o, &accept.version)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{}", accept.version),
+                "metadata": metadata, "items": items,
+            })
+        }
+        Form::Table => {
+            let include = context.query.get("includeObject");
+            let mut table = new_table(descriptor, accept, "");
+            table["metadata"] = metadata;
+            table["rows"] = page.items.iter().map(|o| row(descriptor, o, include, &accept.version, now)).collect();
+            table
+        }
+    }
+}
