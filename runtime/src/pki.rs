@@ -7,8 +7,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
 use rustls::{
     RootCertStore,
@@ -32,7 +32,9 @@ pub enum PkiError {
         why: String,
     },
     /// A signing request that is malformed, whose signature does not match its key, or that asks for something unsupported.
-    #[error("the certificate signing request cannot be used: {0}; create it with an ECDSA, Ed25519 or RSA key and sign it with that key")]
+    #[error(
+        "the certificate signing request cannot be used: {0}; create it with an ECDSA, Ed25519 or RSA key and sign it with that key"
+    )]
     Request(String),
     /// Making a key or a signature failed.
     #[error("the certificate could not be made: {0}")]
@@ -128,7 +130,8 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(common_name, None);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         validity.apply(&mut params);
         let certificate_pem = params.self_signed(&key).map_err(issue)?.pem();
         Ok(Self { certificate_pem, issuer: Issuer::new(params, key) })
@@ -141,8 +144,10 @@ impl Authority {
     pub fn from_pem(certificate_pem: &str, key_pem: &str) -> Result<Self, PkiError> {
         let key = KeyPair::from_pem(key_pem)
             .map_err(|e| PkiError::Unreadable { what: "the key of the certificate authority", why: e.to_string() })?;
-        let issuer = Issuer::from_ca_cert_pem(certificate_pem, key)
-            .map_err(|e| PkiError::Unreadable { what: "the certificate of the certificate authority", why: e.to_string() })?;
+        let issuer = Issuer::from_ca_cert_pem(certificate_pem, key).map_err(|e| PkiError::Unreadable {
+            what: "the certificate of the certificate authority",
+            why: e.to_string(),
+        })?;
         Ok(Self { certificate_pem: certificate_pem.to_owned(), issuer })
     }
 
@@ -181,7 +186,13 @@ impl Authority {
     ///
     /// # Errors
     /// [`PkiError::Issue`] for a name that is none.
-    pub fn machine(&self, user: &str, group: Option<&str>, names: &[String], validity: Validity) -> Result<Identity, PkiError> {
+    pub fn machine(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        names: &[String],
+        validity: Validity,
+    ) -> Result<Identity, PkiError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(user, group);
         params.subject_alt_names = alternative_names(names)?;
@@ -309,8 +320,8 @@ impl TokenKey {
     /// # Errors
     /// [`PkiError::Unreadable`].
     pub fn from_pem(pem: &str) -> Result<Self, PkiError> {
-        let key =
-            KeyPair::from_pem(pem).map_err(|e| PkiError::Unreadable { what: "the token signing key", why: e.to_string() })?;
+        let key = KeyPair::from_pem(pem)
+            .map_err(|e| PkiError::Unreadable { what: "the token signing key", why: e.to_string() })?;
         Ok(Self { key })
     }
 
@@ -344,7 +355,8 @@ impl ClientTrust {
     /// # Errors
     /// [`PkiError::Unreadable`] when there is none in it.
     pub fn new(authorities_pem: &str) -> Result<Self, PkiError> {
-        let unreadable = |why: String| PkiError::Unreadable { what: "the certificate of the certificate authority", why };
+        let unreadable =
+            |why: String| PkiError::Unreadable { what: "the certificate of the certificate authority", why };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(authorities_pem.as_bytes()) {
             roots.add(certificate.map_err(|e| unreadable(e.to_string()))?).map_err(|e| unreadable(e.to_string()))?;
@@ -442,7 +454,8 @@ mod tests {
         let authority = Authority::generate("ca", validity).unwrap();
         let (pem, _key) = request("system:node:evil", Some("system:masters")).unwrap();
         assert_eq!(request_subject(&pem).unwrap().common_name, "system:node:evil");
-        let signed = authority.sign_request(&pem, "worker-1", Some("vctl:workers"), &[], Usage::Client, validity).unwrap();
+        let signed =
+            authority.sign_request(&pem, "worker-1", Some("vctl:workers"), &[], Usage::Client, validity).unwrap();
         let subject = ClientTrust::new(authority.certificate_pem())
             .unwrap()
             .verify(&chain_from_pem(&signed).unwrap(), now())

@@ -42,7 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let tasks = Tasks::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path(), &tasks).await?);
-    let planes = ControlPlanes::new(store, Config::new("CA", "https://127.0.0.1:6443"), Arc::new(NoWorker), tasks.clone());
+    let planes =
+        ControlPlanes::new(store, Config::new("CA", "https://127.0.0.1:6443"), Arc::new(NoWorker), tasks.clone());
     let warm = EnvironmentName::new("warm")?;
     planes.create(&warm).await?;
     planes.client(&warm, User::internal("measure")).list("namespaces", "", &LabelSelector::default()).await?;
@@ -71,6 +72,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout();
     writeln!(out, "create: median {:?}, slowest {:?}", creates[middle], creates[creates.len() - 1])?;
     writeln!(out, "first anonymous request (reads roles): median {:?}", reads[middle])?;
-    writeln!(out, "memory per cluster: {} KiB in use, {} KiB idle", loaded.saturating_sub(before) / u64::from(count), idle.saturating_sub(before) / u64::from(count))?;
+    writeln!(
+        out,
+        "memory per cluster: {} KiB in use, {} KiB idle",
+        loaded.saturating_sub(before) / u64::from(count),
+        idle.saturating_sub(before) / u64::from(count)
+    )?;
     Ok(())
 }

@@ -57,7 +57,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let planes = planes.clone();
         async move {
             let certificates = request.extensions().get::<PeerCertificates>().cloned().unwrap_or_default().0;
-            let stripped = request.uri().path_and_query().map(|p| p.as_str().replacen("/clusters/dev", "", 1)).unwrap_or_default();
+            let stripped =
+                request.uri().path_and_query().map(|p| p.as_str().replacen("/clusters/dev", "", 1)).unwrap_or_default();
             if let Ok(uri) = stripped.parse() {
                 *request.uri_mut() = uri;
             }

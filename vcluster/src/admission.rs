@@ -46,9 +46,14 @@ fn signed_for(call: &Call, request: &mut Value) {
     spec["username"] = call.user.name.clone().into();
     spec["groups"] = call.user.groups.clone().into();
     for (field, value) in [("uid", serde_json::json!(call.user.uid)), ("extra", serde_json::json!(call.user.extra))] {
-        let empty = value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty);
+        let empty =
+            value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty);
         if let Some(spec) = spec.as_object_mut() {
-            if empty { spec.remove(field) } else { spec.insert(field.to_owned(), value) };
+            if empty {
+                spec.remove(field)
+            } else {
+                spec.insert(field.to_owned(), value)
+            };
         }
     }
 }
@@ -60,7 +65,9 @@ pub(crate) async fn update(call: &Call, target: &Target, old: &Value, new: &mut 
     }
     match (&*target.descriptor.group, &*target.descriptor.plural) {
         ("", "services") => service::update(call, target, old, new).await,
-        ("rbac.authorization.k8s.io", _) if new.get("rules") != old.get("rules") || new.get("subjects") != old.get("subjects") => {
+        ("rbac.authorization.k8s.io", _)
+            if new.get("rules") != old.get("rules") || new.get("subjects") != old.get("subjects") =>
+        {
             rbac::no_escalation(call, target, new).await?;
             Ok(Vec::new())
         }
@@ -93,5 +100,9 @@ async fn instances(call: &Call, resource: &str) -> Result<Vec<Write>, ApiError> 
     let scope = Scope { resource: resource.into(), namespace: None };
     let options = ListOptions { scope, at: None, after: None, limit: 0 };
     let list = call.plane.store().list(call.plane.tenant, options).await.map_err(crate::storage::error)?;
-    Ok(list.entries.into_iter().map(|e| Write { key: e.key, expect: Expect::Revision(e.revision), value: None }).collect())
+    Ok(list
+        .entries
+        .into_iter()
+        .map(|e| Write { key: e.key, expect: Expect::Revision(e.revision), value: None })
+        .collect())
 }

@@ -50,7 +50,11 @@ pub(crate) async fn authenticate(plane: &Plane, headers: &HeaderMap, peer: &Peer
 
 /// The service account of a token, and for which of the wanted audiences (none: this server's own) it is meant. 401 unless it is
 /// genuine, current, and everything it is bound to still exists.
-pub(crate) async fn by_token(plane: &Plane, token: &str, audiences: &[String]) -> Result<(User, Vec<String>), ApiError> {
+pub(crate) async fn by_token(
+    plane: &Plane,
+    token: &str,
+    audiences: &[String],
+) -> Result<(User, Vec<String>), ApiError> {
     match verify(plane, token, audiences).await? {
         Ok(known) => Ok(known),
         Err(why) => {
@@ -60,7 +64,11 @@ pub(crate) async fn by_token(plane: &Plane, token: &str, audiences: &[String]) -
     }
 }
 
-async fn verify(plane: &Plane, token: &str, audiences: &[String]) -> Result<Result<(User, Vec<String>), &'static str>, ApiError> {
+async fn verify(
+    plane: &Plane,
+    token: &str,
+    audiences: &[String],
+) -> Result<Result<(User, Vec<String>), &'static str>, ApiError> {
     let mut validation = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::ES256);
     // Times and audiences are checked below, by the cluster's clock.
     validation.validate_exp = false;
@@ -128,7 +136,8 @@ async fn bound(plane: &Plane, resource: &str, namespace: &str, reference: &Value
     let name = reference["name"].as_str().unwrap_or_default();
     let Some(object) = plane.object(resource, namespace, name).await? else { return Ok(false) };
     let deleted = is_terminating(&object)
-        && time(meta(&object, "deletionTimestamp")).is_some_and(|t| t.as_second() + DELETED_LEEWAY_SECONDS < plane.now().as_second());
+        && time(meta(&object, "deletionTimestamp"))
+            .is_some_and(|t| t.as_second() + DELETED_LEEWAY_SECONDS < plane.now().as_second());
     Ok(reference["uid"] == meta(&object, "uid") && !deleted)
 }
 
@@ -141,14 +150,18 @@ pub(crate) async fn impersonate(plane: &Plane, user: User, headers: &HeaderMap) 
         headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).map(ToOwned::to_owned).collect();
     let extra: Vec<(String, String)> = headers
         .iter()
-        .filter_map(|(k, v)| Some((k.as_str().strip_prefix("impersonate-extra-")?.to_owned(), v.to_str().ok()?.to_owned())))
+        .filter_map(|(k, v)| {
+            Some((k.as_str().strip_prefix("impersonate-extra-")?.to_owned(), v.to_str().ok()?.to_owned()))
+        })
         .map(|(k, v)| (unescape(&k), v))
         .collect();
     if name.is_empty() {
         if uid.is_empty() && groups.is_empty() && extra.is_empty() {
             return Ok(user);
         }
-        return Err(ApiError::internal("requested impersonation of groups, a uid or extras without impersonating a user"));
+        return Err(ApiError::internal(
+            "requested impersonation of groups, a uid or extras without impersonating a user",
+        ));
     }
     let check = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| Attributes {
         verb: "impersonate".into(),
@@ -162,7 +175,10 @@ pub(crate) async fn impersonate(plane: &Plane, user: User, headers: &HeaderMap) 
     };
     const AUTHENTICATION: &str = "authentication.k8s.io";
     let mut wanted = Vec::new();
-    let account = name.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':')).map(|(ns, n)| (ns.to_owned(), n.to_owned()));
+    let account = name
+        .strip_prefix(SERVICE_ACCOUNT)
+        .and_then(|rest| rest.split_once(':'))
+        .map(|(ns, n)| (ns.to_owned(), n.to_owned()));
     match &account {
         Some((namespace, account)) => wanted.push(check("", "serviceaccounts", "", namespace, account)),
         None => wanted.push(check("", "users", "", "", &name)),

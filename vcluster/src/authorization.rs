@@ -53,7 +53,11 @@ impl std::fmt::Display for Grant<'_> {
         }
         write!(f, " of {} {role:?} to ", if *cluster_role { "ClusterRole" } else { "Role" })?;
         let (kind, namespace, name) = self.subject;
-        if &**kind == "ServiceAccount" { write!(f, "{kind} \"{name}/{namespace}\"") } else { write!(f, "{kind} {name:?}") }
+        if &**kind == "ServiceAccount" {
+            write!(f, "{kind} \"{name}/{namespace}\"")
+        } else {
+            write!(f, "{kind} {name:?}")
+        }
     }
 }
 
@@ -111,9 +115,15 @@ impl Index {
         let mut labelled: Vec<(Value, Box<str>)> = Vec::new();
         for plural in ["clusterroles", "roles", "clusterrolebindings", "rolebindings"] {
             let resource = group_resource(RBAC, plural);
-            let options = ListOptions { scope: Scope { resource: resource.into(), namespace: None }, at: None, after: None, limit: 0 };
+            let options = ListOptions {
+                scope: Scope { resource: resource.into(), namespace: None },
+                at: None,
+                after: None,
+                limit: 0,
+            };
             for entry in store.list(tenant, options).await.map_err(crate::storage::error)?.entries {
-                let (namespace, name): (Box<str>, Box<str>) = (Box::from(&*entry.key.namespace), Box::from(&*entry.key.name));
+                let (namespace, name): (Box<str>, Box<str>) =
+                    (Box::from(&*entry.key.namespace), Box::from(&*entry.key.name));
                 if let Some(rules) = bootstrap::constants().rules(&entry.value) {
                     match plural {
                         "clusterroles" => index.cluster_roles.insert(name, rules),
@@ -150,7 +160,12 @@ impl Index {
         let mut targets: Vec<(Box<str>, Vec<LabelSelector>)> = aggregated
             .iter()
             .map(|(name, selectors)| {
-                let parsed = selectors.as_array().into_iter().flatten().filter_map(|s| LabelSelector::from_object(s).ok()).collect();
+                let parsed = selectors
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|s| LabelSelector::from_object(s).ok())
+                    .collect();
                 (name.clone(), parsed)
             })
             .collect();
@@ -182,10 +197,17 @@ impl Index {
 
     /// Calls `see` with every rule that applies to the user in a namespace (empty: cluster-wide only) until it returns false;
     /// returns what could not be resolved.
-    pub(crate) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(&Rule, &Grant<'_>) -> bool) -> Vec<String> {
+    pub(crate) fn visit(
+        &self,
+        user: &User,
+        namespace: &str,
+        mut see: impl FnMut(&Rule, &Grant<'_>) -> bool,
+    ) -> Vec<String> {
         let mut errors = Vec::new();
         let local = self.bindings.get(namespace).map(Vec::as_slice).unwrap_or_default();
-        for (binding, inside) in self.cluster_bindings.iter().map(|b| (b, "")).chain(local.iter().map(|b| (b, namespace))) {
+        for (binding, inside) in
+            self.cluster_bindings.iter().map(|b| (b, "")).chain(local.iter().map(|b| (b, namespace)))
+        {
             let Some(subject) = binding.subjects.iter().find(|s| applies(s, user, inside)) else { continue };
             let grant = Grant { binding, subject };
             match self.role(binding.cluster_role, inside, &binding.role) {
@@ -298,7 +320,11 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> A
         Some(path) => format!("User {who:?} cannot {verb} path {path:?}"),
         None => {
             let resource = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };
-            let place = if namespace.is_empty() { "at the cluster scope".to_owned() } else { format!("in the namespace {namespace:?}") };
+            let place = if namespace.is_empty() {
+                "at the cluster scope".to_owned()
+            } else {
+                format!("in the namespace {namespace:?}")
+            };
             format!("User {who:?} cannot {verb} resource {resource:?} in API group {group:?} {place}")
         }
     };

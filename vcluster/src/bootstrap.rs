@@ -2,7 +2,10 @@
 //!
 //! Roles, bindings and priority classes are constants: serialized once per process, shared by all clusters.
 
-use std::{collections::HashMap, sync::{Arc, OnceLock}};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -12,7 +15,8 @@ use vctl_store::{Expect, Key, Write};
 use crate::{
     authorization::rules::{Rule, compile},
     config::{Config, KUBERNETES_IP, SERVICE_RANGE},
-    document, keys::{self, KeysDocument},
+    document,
+    keys::{self, KeysDocument},
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -39,7 +43,10 @@ pub(crate) fn constants() -> &'static Constants {
             .into_iter()
             .map(|(key, object)| {
                 let bytes = Bytes::from(object.to_string());
-                if matches!(&*key.resource, "clusterroles.rbac.authorization.k8s.io" | "roles.rbac.authorization.k8s.io") {
+                if matches!(
+                    &*key.resource,
+                    "clusterroles.rbac.authorization.k8s.io" | "roles.rbac.authorization.k8s.io"
+                ) {
                     rules.insert(bytes.clone(), compile(&object["rules"]));
                 }
                 (key, bytes)
@@ -81,18 +88,30 @@ fn write(key: Key, value: Bytes) -> Write {
 fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'static str, Value)> {
     let mut objects = Vec::new();
     for name in NAMESPACES {
-        objects.push(("namespaces", "", json!({
-            "apiVersion": "v1", "kind": "Namespace",
-            "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
-            "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" },
-        })));
-        objects.push(("serviceaccounts", name, json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } })));
+        objects.push((
+            "namespaces",
+            "",
+            json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
+                "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" },
+            }),
+        ));
+        objects.push((
+            "serviceaccounts",
+            name,
+            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } }),
+        ));
         objects.push(("configmaps", name, root_ca(&config.server_ca_pem)));
     }
-    objects.push(("configmaps", "kube-system", json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "extension-apiserver-authentication" },
-        "data": { "client-ca-file": keys.client_ca_certificate },
-    })));
+    objects.push((
+        "configmaps",
+        "kube-system",
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "extension-apiserver-authentication" },
+            "data": { "client-ca-file": keys.client_ca_certificate },
+        }),
+    ));
     objects.push(("servicecidrs.networking.k8s.io", "", json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
         "metadata": { "name": "kubernetes", "finalizers": ["networking.k8s.io/service-cidr-finalizer"], "generation": 1 },
@@ -102,26 +121,38 @@ fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'sta
             "lastTransitionTime": keys.created,
         }] },
     })));
-    objects.push(("ipaddresses.networking.k8s.io", "", crate::admission::service::ip_address(KUBERNETES_IP, "default", "kubernetes")));
+    objects.push((
+        "ipaddresses.networking.k8s.io",
+        "",
+        crate::admission::service::ip_address(KUBERNETES_IP, "default", "kubernetes"),
+    ));
     let labels = json!({ "component": "apiserver", "provider": "kubernetes" });
-    objects.push(("services", "default", json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "kubernetes", "labels": labels },
-        "spec": {
-            "clusterIP": KUBERNETES_IP, "clusterIPs": [KUBERNETES_IP], "internalTrafficPolicy": "Cluster",
-            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
-            "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": config.advertise_port }],
-        },
-        "status": { "loadBalancer": {} },
-    })));
+    objects.push((
+        "services",
+        "default",
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "kubernetes", "labels": labels },
+            "spec": {
+                "clusterIP": KUBERNETES_IP, "clusterIPs": [KUBERNETES_IP], "internalTrafficPolicy": "Cluster",
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
+                "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": config.advertise_port }],
+            },
+            "status": { "loadBalancer": {} },
+        }),
+    ));
     let address = config.advertise_address.to_string();
-    objects.push(("endpoints", "default", json!({
-        "apiVersion": "v1", "kind": "Endpoints",
-        "metadata": { "name": "kubernetes", "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" } },
-        "subsets": [{
-            "addresses": [{ "ip": address }],
-            "ports": [{ "name": "https", "port": config.advertise_port, "protocol": "TCP" }],
-        }],
-    })));
+    objects.push((
+        "endpoints",
+        "default",
+        json!({
+            "apiVersion": "v1", "kind": "Endpoints",
+            "metadata": { "name": "kubernetes", "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" } },
+            "subsets": [{
+                "addresses": [{ "ip": address }],
+                "ports": [{ "name": "https", "port": config.advertise_port, "protocol": "TCP" }],
+            }],
+        }),
+    ));
     objects.push(("endpointslices.discovery.k8s.io", "default", json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": if config.advertise_address.is_ipv4() { "IPv4" } else { "IPv6" },
         "metadata": { "name": "kubernetes", "generation": 1, "labels": { "kubernetes.io/service-name": "kubernetes" } },
@@ -195,8 +226,7 @@ fn cluster_roles(table: &str) -> Vec<(Key, Value)> {
         }
         let mut columns = line.split_whitespace();
         let name = columns.next().unwrap_or_default().trim_matches(['[', ']']);
-        let mut role =
-            json!({ "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": bootstrap_metadata(name), "rules": [] });
+        let mut role = json!({ "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": bootstrap_metadata(name), "rules": [] });
         for column in columns {
             if let Some(to) = column.strip_prefix('+') {
                 role["metadata"]["labels"][label(to)] = "true".into();
@@ -291,20 +321,48 @@ fn namespaced() -> Vec<(&'static str, &'static str, Vec<&'static str>, Vec<Value
     let (manager, scheduler) = (user("system:kube-controller-manager"), user("system:kube-scheduler"));
     let controller = |name: &str| service_account("kube-system", name);
     vec![
-        ("kube-system", "extension-apiserver-authentication-reader",
-            vec!["read - configmaps extension-apiserver-authentication"], vec![manager.clone(), scheduler.clone()]),
-        ("kube-system", "system:controller:bootstrap-signer", vec!["read - secrets"], vec![controller("bootstrap-signer")]),
-        ("kube-system", "system:controller:cloud-provider",
-            vec!["create,get,list,update,watch - configmaps"], vec![controller("cloud-provider")]),
-        ("kube-system", "system:controller:token-cleaner",
-            vec!["delete,get,list,watch - secrets", "create,patch,update -,events.k8s.io events"], vec![controller("token-cleaner")]),
-        ("kube-system", "system::leader-locking-kube-controller-manager",
-            vec!["watch - configmaps", "get,update - configmaps kube-controller-manager"], vec![manager, controller("kube-controller-manager")]),
-        ("kube-system", "system::leader-locking-kube-scheduler",
-            vec!["watch - configmaps", "get,update - configmaps kube-scheduler"], vec![scheduler, controller("kube-scheduler")]),
-        ("kube-public", "system:controller:bootstrap-signer",
+        (
+            "kube-system",
+            "extension-apiserver-authentication-reader",
+            vec!["read - configmaps extension-apiserver-authentication"],
+            vec![manager.clone(), scheduler.clone()],
+        ),
+        (
+            "kube-system",
+            "system:controller:bootstrap-signer",
+            vec!["read - secrets"],
+            vec![controller("bootstrap-signer")],
+        ),
+        (
+            "kube-system",
+            "system:controller:cloud-provider",
+            vec!["create,get,list,update,watch - configmaps"],
+            vec![controller("cloud-provider")],
+        ),
+        (
+            "kube-system",
+            "system:controller:token-cleaner",
+            vec!["delete,get,list,watch - secrets", "create,patch,update -,events.k8s.io events"],
+            vec![controller("token-cleaner")],
+        ),
+        (
+            "kube-system",
+            "system::leader-locking-kube-controller-manager",
+            vec!["watch - configmaps", "get,update - configmaps kube-controller-manager"],
+            vec![manager, controller("kube-controller-manager")],
+        ),
+        (
+            "kube-system",
+            "system::leader-locking-kube-scheduler",
+            vec!["watch - configmaps", "get,update - configmaps kube-scheduler"],
+            vec![scheduler, controller("kube-scheduler")],
+        ),
+        (
+            "kube-public",
+            "system:controller:bootstrap-signer",
             vec!["read - configmaps", "update - configmaps cluster-info", "create,patch,update -,events.k8s.io events"],
-            vec![controller("bootstrap-signer")]),
+            vec![controller("bootstrap-signer")],
+        ),
     ]
 }
 
@@ -323,7 +381,11 @@ fn role_bindings() -> Vec<(Key, Value)> {
     namespaced()
         .into_iter()
         .map(|(namespace, role, _, subjects)| {
-            let name = if role == "extension-apiserver-authentication-reader" { "system::extension-apiserver-authentication-reader" } else { role };
+            let name = if role == "extension-apiserver-authentication-reader" {
+                "system::extension-apiserver-authentication-reader"
+            } else {
+                role
+            };
             let binding = json!({
                 "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": bootstrap_metadata(name),
                 "roleRef": { "apiGroup": RBAC, "kind": "Role", "name": role }, "subjects": subjects,
@@ -361,7 +423,8 @@ mod tests {
                 assert!(object["rules"].as_array().is_some_and(|r| !r.is_empty()), "{key:?}");
             }
             if let Some(role) = object.get("roleRef") {
-                let (plural, namespace) = if role["kind"] == "Role" { ("roles", &*key.namespace) } else { ("clusterroles", "") };
+                let (plural, namespace) =
+                    if role["kind"] == "Role" { ("roles", &*key.namespace) } else { ("clusterroles", "") };
                 let role = Key::new(&format!("{plural}.{RBAC}"), namespace, role["name"].as_str().unwrap());
                 assert!(documents.contains_key(&role), "{role:?}");
             }

@@ -16,8 +16,8 @@ use vctl_store::{Store, StoreError, Tenant, WatchError};
 use crate::{
     bootstrap,
     client::Client,
-    controllers::Clients,
     config::Config,
+    controllers::Clients,
     in_process::{Cluster, InProcess},
     keys::KeysDocument,
     plane::{self, Plane, Shared},
@@ -59,7 +59,9 @@ impl ControlPlanes {
         tasks.spawn_until_stopped("control plane caches", async move {
             loop {
                 match feed.next().await {
-                    Ok(committed) => follower.committed(committed.tenant, committed.events.iter().map(|e| &*e.key.resource)),
+                    Ok(committed) => {
+                        follower.committed(committed.tenant, committed.events.iter().map(|e| &*e.key.resource))
+                    }
                     Err(WatchError::Lagged) => follower.lock().values().for_each(|p| p.changed_unknown()),
                     Err(WatchError::Compacted | WatchError::Closed) => return,
                 }
@@ -134,7 +136,9 @@ impl ControlPlanes {
         let documents = bootstrap::documents(&keys, config)?;
         match self.shared.store.create_tenant(name.as_str(), documents).await {
             Ok(_) => Ok(()),
-            Err(StoreError::Conflict { .. }) => Err(ApiError::already_exists("vctl.dev", "virtualclusters", name.as_str())),
+            Err(StoreError::Conflict { .. }) => {
+                Err(ApiError::already_exists("vctl.dev", "virtualclusters", name.as_str()))
+            }
             Err(e) => Err(storage::error(e)),
         }
     }

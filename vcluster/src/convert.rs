@@ -16,9 +16,18 @@ pub(crate) fn storage_resource(descriptor: &Descriptor) -> String {
 pub(crate) fn to_storage(descriptor: &Descriptor, object: &mut Value) {
     if is_new_event(descriptor) {
         object["apiVersion"] = "v1".into();
-        rename(object, &[("note", "message"), ("regarding", "involvedObject"), ("deprecatedSource", "source"),
-            ("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp"), ("deprecatedCount", "count"),
-            ("reportingController", "reportingComponent")]);
+        rename(
+            object,
+            &[
+                ("note", "message"),
+                ("regarding", "involvedObject"),
+                ("deprecatedSource", "source"),
+                ("deprecatedFirstTimestamp", "firstTimestamp"),
+                ("deprecatedLastTimestamp", "lastTimestamp"),
+                ("deprecatedCount", "count"),
+                ("reportingController", "reportingComponent"),
+            ],
+        );
         return;
     }
     if descriptor.version == descriptor.storage_version {
@@ -28,15 +37,25 @@ pub(crate) fn to_storage(descriptor: &Descriptor, object: &mut Value) {
         autoscaler_to_v2(object);
     }
     let version = &descriptor.storage_version;
-    object["apiVersion"] = if descriptor.group.is_empty() { version.clone() } else { format!("{}/{version}", descriptor.group) }.into();
+    object["apiVersion"] =
+        if descriptor.group.is_empty() { version.clone() } else { format!("{}/{version}", descriptor.group) }.into();
 }
 
 /// To the version of the descriptor.
 pub(crate) fn from_storage(descriptor: &Descriptor, object: &mut Value) {
     if is_new_event(descriptor) {
-        rename(object, &[("message", "note"), ("involvedObject", "regarding"), ("source", "deprecatedSource"),
-            ("firstTimestamp", "deprecatedFirstTimestamp"), ("lastTimestamp", "deprecatedLastTimestamp"), ("count", "deprecatedCount"),
-            ("reportingComponent", "reportingController")]);
+        rename(
+            object,
+            &[
+                ("message", "note"),
+                ("involvedObject", "regarding"),
+                ("source", "deprecatedSource"),
+                ("firstTimestamp", "deprecatedFirstTimestamp"),
+                ("lastTimestamp", "deprecatedLastTimestamp"),
+                ("count", "deprecatedCount"),
+                ("reportingComponent", "reportingController"),
+            ],
+        );
     } else if descriptor.plural == "horizontalpodautoscalers" && descriptor.version == "v1" {
         autoscaler_to_v1(object);
     }
@@ -62,7 +81,9 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 fn is_cpu_utilization(metric: &Value) -> bool {
-    metric["type"] == "Resource" && metric["resource"]["name"] == "cpu" && metric["resource"]["target"]["type"] == "Utilization"
+    metric["type"] == "Resource"
+        && metric["resource"]["name"] == "cpu"
+        && metric["resource"]["target"]["type"] == "Utilization"
 }
 
 /// What v1 cannot say it carries in annotations; in v2 form, so that nothing is lost between the two.
@@ -72,7 +93,10 @@ fn autoscaler_to_v1(object: &mut Value) {
         if let Some(Value::Array(mut metrics)) = spec.remove("metrics") {
             if let Some(at) = metrics.iter().position(is_cpu_utilization) {
                 let cpu = metrics.remove(at);
-                spec.insert("targetCPUUtilizationPercentage".into(), cpu["resource"]["target"]["averageUtilization"].clone());
+                spec.insert(
+                    "targetCPUUtilizationPercentage".into(),
+                    cpu["resource"]["target"]["averageUtilization"].clone(),
+                );
             }
             if !metrics.is_empty() {
                 notes.insert(METRICS.into(), Value::Array(metrics).to_string().into());
@@ -85,7 +109,10 @@ fn autoscaler_to_v1(object: &mut Value) {
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         if let Some(Value::Array(metrics)) = status.remove("currentMetrics") {
             if let Some(cpu) = metrics.iter().find(|m| m["resource"]["name"] == "cpu") {
-                status.insert("currentCPUUtilizationPercentage".into(), cpu["resource"]["current"]["averageUtilization"].clone());
+                status.insert(
+                    "currentCPUUtilizationPercentage".into(),
+                    cpu["resource"]["current"]["averageUtilization"].clone(),
+                );
             }
             notes.insert(CURRENT_METRICS.into(), Value::Array(metrics).to_string().into());
         }
@@ -107,7 +134,8 @@ fn autoscaler_to_v2(object: &mut Value) {
         let annotations = object.pointer_mut("/metadata/annotations")?.as_object_mut()?;
         serde_json::from_str(annotations.remove(name)?.as_str()?).ok()
     };
-    let (metrics, current, behavior, conditions) = (take(METRICS), take(CURRENT_METRICS), take(BEHAVIOR), take(CONDITIONS));
+    let (metrics, current, behavior, conditions) =
+        (take(METRICS), take(CURRENT_METRICS), take(BEHAVIOR), take(CONDITIONS));
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         let mut all = Vec::new();
         if let Some(percent) = spec.remove("targetCPUUtilizationPercentage").filter(|p| !p.is_null()) {

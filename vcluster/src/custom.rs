@@ -14,9 +14,10 @@ pub(crate) fn rows(definitions: &[Value]) -> Vec<Arc<Descriptor>> {
 }
 
 fn established(definition: &Value) -> bool {
-    definition.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|conditions| {
-        conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True")
-    })
+    definition
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .is_some_and(|conditions| conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True"))
 }
 
 fn rows_of(definition: &Value) -> Vec<Arc<Descriptor>> {
@@ -59,7 +60,9 @@ fn rows_of(definition: &Value) -> Vec<Arc<Descriptor>> {
                 plural: text(&names["plural"]),
                 singular: text(&names["singular"]),
                 namespaced: spec["scope"] == "Namespaced",
-                verbs: ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"].map(String::from).into(),
+                verbs: ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+                    .map(String::from)
+                    .into(),
                 short_names: list(&names["shortNames"]),
                 categories: list(&names["categories"]),
                 subresources,
@@ -80,9 +83,15 @@ pub(crate) fn establish(definition: &mut Value, now: &str) {
         names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
         names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
     }
-    let stored: Vec<&Value> =
-        spec["versions"].as_array().into_iter().flatten().filter(|v| v["storage"] == true).map(|v| &v["name"]).collect();
-    let mut versions: Vec<Value> = definition.pointer("/status/storedVersions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let stored: Vec<&Value> = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|v| v["storage"] == true)
+        .map(|v| &v["name"])
+        .collect();
+    let mut versions: Vec<Value> =
+        definition.pointer("/status/storedVersions").and_then(Value::as_array).cloned().unwrap_or_default();
     for version in stored {
         if !versions.contains(version) {
             versions.push(version.clone());

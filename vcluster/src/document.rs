@@ -32,8 +32,8 @@ pub(crate) fn encode(object: &Value) -> Result<Bytes, ApiError> {
 
 /// The object of a stored document, with its resourceVersion.
 pub(crate) fn decode(origin: &Origin, key: &Key, value: &[u8], revision: Revision) -> Result<Value, ApiError> {
-    let mut object: Value =
-        serde_json::from_slice(value).map_err(|e| ApiError::internal(format!("the stored document of {key:?} does not parse: {e}")))?;
+    let mut object: Value = serde_json::from_slice(value)
+        .map_err(|e| ApiError::internal(format!("the stored document of {key:?} does not parse: {e}")))?;
     if let Some(metadata) = metadata_mut(&mut object) {
         if !metadata.contains_key("uid") {
             metadata.insert("uid".into(), derived_uid(origin, key).into());
@@ -86,7 +86,11 @@ pub(crate) fn set_meta(object: &mut Value, field: &str, value: Option<Value>) {
 
 /// `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    object.pointer("/metadata/finalizers").and_then(Value::as_array).map(|l| l.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .map(|l| l.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
 }
 
 /// Whether the object is being deleted.

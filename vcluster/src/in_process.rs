@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use vctl_store::Tenant;
 use vctl_machinery::{selector::LabelSelector, status::ApiError};
+use vctl_store::Tenant;
 
 use crate::{
     authorization::rules::Attributes,
     client::{Client, Listed},
     control_planes::ControlPlanes,
-    objects::{Call, Target, delete::{DeleteOptions, Deleted}, list::{ListQuery, Selection}, update::Patch},
+    objects::{
+        Call, Target,
+        delete::{DeleteOptions, Deleted},
+        list::{ListQuery, Selection},
+        update::Patch,
+    },
     server::actions,
     user::User,
 };
@@ -33,14 +38,26 @@ impl InProcess {
     }
 
     /// The call and its target, authorized.
-    async fn begin(&self, verb: &str, resource: &str, namespace: &str, name: &str, subresource: &str) -> Result<(Call, Target), ApiError> {
+    async fn begin(
+        &self,
+        verb: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+    ) -> Result<(Call, Target), ApiError> {
         let plane = match &self.cluster {
             Cluster::Name(name) => self.planes.plane(name).await?,
             Cluster::Tenant(tenant) => self.planes.plane_of(*tenant).await?,
         };
         let catalog = plane.catalog().await?;
         let Some(descriptor) = catalog.stored(resource) else {
-            return Err(ApiError { code: 404, reason: "NotFound", message: format!("the server could not find the requested resource {resource:?}"), details: Value::Null });
+            return Err(ApiError {
+                code: 404,
+                reason: "NotFound",
+                message: format!("the server could not find the requested resource {resource:?}"),
+                details: Value::Null,
+            });
         };
         let attributes = Attributes {
             verb: verb.into(),
@@ -79,7 +96,14 @@ impl Client for InProcess {
         call.create(&target, object).await
     }
 
-    async fn update(&self, resource: &str, namespace: &str, name: &str, subresource: &str, mut object: Value) -> Result<Value, ApiError> {
+    async fn update(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
         let (call, target) = self.begin("update", resource, namespace, name, subresource).await?;
         if let Some(done) = actions::by_document(&call, &target, &object).await? {
             return Ok(done);
@@ -90,7 +114,14 @@ impl Client for InProcess {
         Ok(call.replace(&target, object).await?.object)
     }
 
-    async fn merge_patch(&self, resource: &str, namespace: &str, name: &str, subresource: &str, patch: Value) -> Result<Value, ApiError> {
+    async fn merge_patch(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        patch: Value,
+    ) -> Result<Value, ApiError> {
         let (call, target) = self.begin("patch", resource, namespace, name, subresource).await?;
         Ok(call.patch(&target, &Patch::Merge(patch)).await?.object)
     }

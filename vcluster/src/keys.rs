@@ -34,8 +34,8 @@ const CA_LIFETIME: std::time::Duration = std::time::Duration::from_hours(10 * 36
 impl KeysDocument {
     /// New keys.
     pub(crate) fn generate(name: &str, uid: String, now: Timestamp, config: &Config) -> Result<Self, ApiError> {
-        let authority =
-            Authority::generate(&format!("{name}-client-ca"), Validity::from_now(now, CA_LIFETIME)).map_err(ApiError::internal)?;
+        let authority = Authority::generate(&format!("{name}-client-ca"), Validity::from_now(now, CA_LIFETIME))
+            .map_err(ApiError::internal)?;
         let token = TokenKey::generate().map_err(ApiError::internal)?;
         Ok(Self {
             uid,
@@ -83,8 +83,7 @@ impl Keys {
         let token_id = URL_SAFE_NO_PAD.encode(Sha256::digest(token.public_der()));
         let (x, y) = token.public_point();
         let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
-        let token_jwk =
-            serde_json::json!({ "use": "sig", "kty": "EC", "kid": token_id, "crv": "P-256", "alg": "ES256", "x": x, "y": y });
+        let token_jwk = serde_json::json!({ "use": "sig", "kty": "EC", "kid": token_id, "crv": "P-256", "alg": "ES256", "x": x, "y": y });
         Ok(Self {
             origin: Origin { uid: document.uid.clone(), created: document.created.clone() },
             issuer: document.issuer.clone(),

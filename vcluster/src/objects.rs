@@ -37,7 +37,14 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn new(plane: Arc<Plane>, user: Arc<User>, manager: String) -> Self {
-        Self { plane, user, dry_run: false, manager, validation: FieldValidation::default(), warnings: Mutex::default() }
+        Self {
+            plane,
+            user,
+            dry_run: false,
+            manager,
+            validation: FieldValidation::default(),
+            warnings: Mutex::default(),
+        }
     }
 
     /// Adds a `Warning` header to the answer.
@@ -74,14 +81,25 @@ impl Call {
     }
 
     /// A stored document as an object of the descriptor's version.
-    pub(crate) fn object(&self, descriptor: &Descriptor, key: &Key, value: &[u8], revision: Revision) -> Result<Value, ApiError> {
+    pub(crate) fn object(
+        &self,
+        descriptor: &Descriptor,
+        key: &Key,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Value, ApiError> {
         let mut object = document::decode(&self.plane.keys.origin, key, value, revision)?;
         convert::from_storage(descriptor, &mut object);
         Ok(object)
     }
 
     /// Checks types, notes or refuses unknown fields, prunes them. `noted` are duplicates found while parsing.
-    pub(crate) fn check(&self, descriptor: &Descriptor, object: &mut Value, noted: Vec<String>) -> Result<(), ApiError> {
+    pub(crate) fn check(
+        &self,
+        descriptor: &Descriptor,
+        object: &mut Value,
+        noted: Vec<String>,
+    ) -> Result<(), ApiError> {
         let unreadable = |why: &str| {
             ApiError::bad_request(format!(
                 "{} in version {:?} cannot be handled as a {}: {why}",
@@ -97,7 +115,9 @@ impl Call {
         match self.validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => strict.into_iter().for_each(|w| self.warn(w)),
-            FieldValidation::Strict => return Err(unreadable(&format!("strict decoding error: {}", strict.join(", ")))),
+            FieldValidation::Strict => {
+                return Err(unreadable(&format!("strict decoding error: {}", strict.join(", "))));
+            }
         }
         Ok(())
     }

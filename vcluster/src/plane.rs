@@ -53,7 +53,9 @@ impl Plane {
     pub(crate) async fn load(shared: Arc<Shared>, name: &str) -> Result<Arc<Self>, ApiError> {
         let info = shared.store.tenant(name).await.map_err(storage::error)?.ok_or_else(storage::gone)?;
         let (entry, _) = shared.store.get(info.tenant, &crate::keys::key()).await.map_err(storage::error)?;
-        let entry = entry.ok_or_else(|| ApiError::internal(format!("virtual cluster {name} has no keys; restore the data file from a backup")))?;
+        let entry = entry.ok_or_else(|| {
+            ApiError::internal(format!("virtual cluster {name} has no keys; restore the data file from a backup"))
+        })?;
         let document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
         let keys = Keys::new(&document)?;
         Ok(Arc::new(Self {
@@ -96,13 +98,22 @@ impl Plane {
     }
 
     /// One object in its storage version, for admission and authentication.
-    pub(crate) async fn object(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<serde_json::Value>, ApiError> {
+    pub(crate) async fn object(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<serde_json::Value>, ApiError> {
         let Some(entry) = self.entry(&Key::new(resource, namespace, name)).await? else { return Ok(None) };
         document::decode(&self.keys.origin, &entry.key, &entry.value, entry.revision).map(Some)
     }
 
     /// All objects of a resource in their storage version.
-    pub(crate) async fn objects(&self, resource: &str, namespace: Option<&str>) -> Result<Vec<serde_json::Value>, ApiError> {
+    pub(crate) async fn objects(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+    ) -> Result<Vec<serde_json::Value>, ApiError> {
         let scope = Scope { resource: resource.into(), namespace: namespace.map(Into::into) };
         let list = self
             .store()

@@ -8,10 +8,15 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
-        Self(text.split('&').filter(|p| !p.is_empty()).map(|p| {
-            let (key, value) = p.split_once('=').unwrap_or((p, ""));
-            (percent(key), percent(value))
-        }).collect())
+        Self(
+            text.split('&')
+                .filter(|p| !p.is_empty())
+                .map(|p| {
+                    let (key, value) = p.split_once('=').unwrap_or((p, ""));
+                    (percent(key), percent(value))
+                })
+                .collect(),
+        )
     }
 
     /// The first value; empty when absent.
@@ -29,7 +34,10 @@ impl Query {
 
     /// As apimachinery's string-to-bool conversion: absent, empty, `0` and `false` are false... and a bare key is true.
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.0.iter().find(|(k, _)| k == key).is_some_and(|(_, v)| !matches!(v.to_ascii_lowercase().as_str(), "0" | "false"))
+        self.0
+            .iter()
+            .find(|(k, _)| k == key)
+            .is_some_and(|(_, v)| !matches!(v.to_ascii_lowercase().as_str(), "0" | "false"))
     }
 }
 
@@ -79,7 +87,8 @@ pub(crate) struct RequestInfo {
 impl RequestInfo {
     pub(crate) fn new(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self { path: path.to_owned(), verb: method.as_str().to_ascii_lowercase(), ..Self::default() };
-        let parts: Vec<String> = path.trim_matches('/').split('/').filter(|p| !p.is_empty()).map(percent_path).collect();
+        let parts: Vec<String> =
+            path.trim_matches('/').split('/').filter(|p| !p.is_empty()).map(percent_path).collect();
         let mut parts = parts.as_slice();
         match parts.first().map(String::as_str) {
             Some("api") if parts.len() >= 3 => parts = &parts[1..],
@@ -157,8 +166,26 @@ mod tests {
             (Method::GET, "/api/v1/namespaces/a/pods/b/log", "get", "", "a", "pods", "b", "log"),
             (Method::GET, "/api/v1/namespaces/a", "get", "", "a", "namespaces", "a", ""),
             (Method::PUT, "/api/v1/namespaces/a/finalize", "update", "", "a", "namespaces", "a", "finalize"),
-            (Method::DELETE, "/apis/apps/v1/namespaces/a/deployments", "deletecollection", "apps", "a", "deployments", "", ""),
-            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b/scale", "patch", "apps", "a", "deployments", "b", "scale"),
+            (
+                Method::DELETE,
+                "/apis/apps/v1/namespaces/a/deployments",
+                "deletecollection",
+                "apps",
+                "a",
+                "deployments",
+                "",
+                "",
+            ),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/a/deployments/b/scale",
+                "patch",
+                "apps",
+                "a",
+                "deployments",
+                "b",
+                "scale",
+            ),
             (Method::GET, "/api/v1/watch/namespaces/a/pods", "watch", "", "a", "pods", "", ""),
             (Method::GET, "/api/v1/nodes?fieldSelector=metadata.name%3Dn1", "list", "", "", "nodes", "n1", ""),
         ];

@@ -56,13 +56,7 @@ async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Re
     if !decision.allowed {
         return Err(authorization::forbidden(&user, &attributes, &decision.reason));
     }
-    let context = Context {
-        plane,
-        user: Arc::new(user),
-        info,
-        query,
-        headers: request.headers().clone(),
-    };
+    let context = Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone() };
     if context.info.is_resource { objects::serve(context, request).await } else { plain(context).await }
 }
 
@@ -100,12 +94,21 @@ impl Context {
     pub(crate) fn call(&self) -> Result<Call, ApiError> {
         let agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let manager = match self.query.get("fieldManager") {
-            "" => agent.split(['/', ' ']).next().filter(|a| !a.is_empty()).unwrap_or("unknown").chars().take(128).collect(),
+            "" => agent
+                .split(['/', ' '])
+                .next()
+                .filter(|a| !a.is_empty())
+                .unwrap_or("unknown")
+                .chars()
+                .take(128)
+                .collect(),
             manager => manager.to_owned(),
         };
         let mut call = Call::new(self.plane.clone(), self.user.clone(), manager);
         match (&*self.info.group, &*self.info.resource) {
-            ("", "endpoints") => call.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into()),
+            ("", "endpoints") => {
+                call.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into())
+            }
             ("", "componentstatuses") => call.warn("v1 ComponentStatus is deprecated in v1.19+".into()),
             _ => {}
         }
@@ -132,9 +135,14 @@ pub(crate) fn dry_run(values: &[&str]) -> Result<bool, ApiError> {
 }
 
 fn option_error(field: &str, value: &str, supported: &str) -> ApiError {
-    ApiError::invalid("meta.k8s.io", "CreateOptions", "", &[vctl_machinery::validate::FieldError {
-        reason: "FieldValueNotSupported",
-        field: field.to_owned(),
-        body: format!("Unsupported value: {value:?}: supported values: {supported}"),
-    }])
+    ApiError::invalid(
+        "meta.k8s.io",
+        "CreateOptions",
+        "",
+        &[vctl_machinery::validate::FieldError {
+            reason: "FieldValueNotSupported",
+            field: field.to_owned(),
+            body: format!("Unsupported value: {value:?}: supported values: {supported}"),
+        }],
+    )
 }

@@ -13,16 +13,28 @@ pub(crate) fn error(e: StoreError) -> ApiError {
         StoreError::Future { requested, newest } => ApiError::resource_version_too_large(requested, newest),
         StoreError::NoTenant(_) => gone(),
         StoreError::Closed => unavailable("the server is shutting down, please try again later"),
-        StoreError::Conflict { .. } | StoreError::Locked(_) | StoreError::Unusable(_) | StoreError::Backend(_) => ApiError::internal(e),
+        StoreError::Conflict { .. } | StoreError::Locked(_) | StoreError::Unusable(_) | StoreError::Backend(_) => {
+            ApiError::internal(e)
+        }
     }
 }
 
 /// 503.
 pub(crate) fn unavailable(message: &str) -> ApiError {
-    ApiError { code: 503, reason: "ServiceUnavailable", message: message.to_owned(), details: json!({ "retryAfterSeconds": 1 }) }
+    ApiError {
+        code: 503,
+        reason: "ServiceUnavailable",
+        message: message.to_owned(),
+        details: json!({ "retryAfterSeconds": 1 }),
+    }
 }
 
 /// The virtual cluster is not there (any more).
 pub(crate) fn gone() -> ApiError {
-    ApiError { code: 404, reason: "NotFound", message: "the virtual cluster does not exist".into(), details: Value::Null }
+    ApiError {
+        code: 404,
+        reason: "NotFound",
+        message: "the virtual cluster does not exist".into(),
+        details: Value::Null,
+    }
 }

@@ -39,7 +39,8 @@ fn selector_text(selector: &Value, plain: bool) -> String {
     }
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or_default();
-        let mut values: Vec<&str> = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         values.sort_unstable();
         match expression["operator"].as_str() {
             Some("In") => parts.push(format!("{key} in ({})", values.join(","))),
@@ -64,11 +65,16 @@ pub(crate) fn merge(target: &Target, old: &Value, wanted: Value) -> Result<Value
         "scale" => {
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
             if replicas < 0 {
-                return Err(ApiError::invalid("autoscaling", "Scale", &target.name, &[FieldError {
-                    reason: "FieldValueInvalid",
-                    field: "spec.replicas".into(),
-                    body: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
-                }]));
+                return Err(ApiError::invalid(
+                    "autoscaling",
+                    "Scale",
+                    &target.name,
+                    &[FieldError {
+                        reason: "FieldValueInvalid",
+                        field: "spec.replicas".into(),
+                        body: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
+                    }],
+                ));
             }
             new["spec"]["replicas"] = replicas.into();
             set_meta(&mut new, "resourceVersion", wanted.pointer("/metadata/resourceVersion").cloned());
@@ -80,7 +86,8 @@ pub(crate) fn merge(target: &Target, old: &Value, wanted: Value) -> Result<Value
             }
         }
         "approval" => {
-            let (conditions, certificate) = (wanted["status"]["conditions"].clone(), old["status"]["certificate"].clone());
+            let (conditions, certificate) =
+                (wanted["status"]["conditions"].clone(), old["status"]["certificate"].clone());
             new["status"] = json!({});
             for (field, value) in [("conditions", conditions), ("certificate", certificate)] {
                 if !value.is_null() {
@@ -91,7 +98,11 @@ pub(crate) fn merge(target: &Target, old: &Value, wanted: Value) -> Result<Value
         "ephemeralcontainers" => new["spec"]["ephemeralContainers"] = wanted["spec"]["ephemeralContainers"].clone(),
         "resize" => resize(&mut new, &wanted),
         other => {
-            return Err(ApiError::method_not_allowed(&target.descriptor.group, &target.descriptor.plural, &format!("update of {other}")));
+            return Err(ApiError::method_not_allowed(
+                &target.descriptor.group,
+                &target.descriptor.plural,
+                &format!("update of {other}"),
+            ));
         }
     }
     if target.subresource != "scale" {
@@ -117,11 +128,12 @@ fn resize(pod: &mut Value, wanted: &Value) {
 pub(crate) fn bind(target: &Target, pod: &Value, binding: &Value, now: &str) -> Result<Value, ApiError> {
     let node = binding["target"]["name"].as_str().unwrap_or_default();
     if node.is_empty() {
-        return Err(ApiError::invalid("", "Binding", &target.name, &[FieldError {
-            reason: "FieldValueRequired",
-            field: "target.name".into(),
-            body: "Required value".into(),
-        }]));
+        return Err(ApiError::invalid(
+            "",
+            "Binding",
+            &target.name,
+            &[FieldError { reason: "FieldValueRequired", field: "target.name".into(), body: "Required value".into() }],
+        ));
     }
     if !meta(pod, "deletionTimestamp").is_empty() {
         return Err(target.conflict(&format!("pod {} is being deleted, cannot be assigned to a host", target.name)));
@@ -132,7 +144,10 @@ pub(crate) fn bind(target: &Target, pod: &Value, binding: &Value, now: &str) -> 
     }
     let uid = meta(binding, "uid");
     if !uid.is_empty() && uid != meta(pod, "uid") {
-        return Err(target.conflict(&format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta(pod, "uid"))));
+        return Err(target.conflict(&format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            meta(pod, "uid")
+        )));
     }
     let mut new = pod.clone();
     new["spec"]["nodeName"] = node.into();
@@ -144,7 +159,8 @@ pub(crate) fn bind(target: &Target, pod: &Value, binding: &Value, now: &str) -> 
             new["metadata"][field][key] = value.clone();
         }
     }
-    let scheduled = json!({ "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now });
+    let scheduled =
+        json!({ "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now });
     match new["status"]["conditions"].as_array_mut() {
         Some(conditions) => {
             conditions.retain(|c| c["type"] != "PodScheduled");

@@ -69,7 +69,14 @@ impl Fixture {
     }
 
     /// Sends a request with a certificate and headers.
-    pub(super) async fn send_as(&self, peer: &Peer, headers: &[(&str, &str)], method: &str, uri: &str, body: Value) -> (StatusCode, Value) {
+    pub(super) async fn send_as(
+        &self,
+        peer: &Peer,
+        headers: &[(&str, &str)],
+        method: &str,
+        uri: &str,
+        body: Value,
+    ) -> (StatusCode, Value) {
         let response = self.raw(peer, headers, method, uri, body).await;
         let status = response.status();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
@@ -77,7 +84,14 @@ impl Fixture {
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::String(text)))
     }
 
-    pub(super) async fn raw(&self, peer: &Peer, headers: &[(&str, &str)], method: &str, uri: &str, body: Value) -> Response<Body> {
+    pub(super) async fn raw(
+        &self,
+        peer: &Peer,
+        headers: &[(&str, &str)],
+        method: &str,
+        uri: &str,
+        body: Value,
+    ) -> Response<Body> {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -114,7 +128,11 @@ pub(super) fn pod(name: &str) -> Value {
 /// The administrator of a cluster, as the listener sees them.
 pub(super) async fn peer(planes: &ControlPlanes, name: &EnvironmentName) -> Peer {
     use base64::{Engine, engine::general_purpose::STANDARD};
-    let kubeconfig: Value = serde_yaml::from_str(&planes.kubeconfig(name, "https://x/clusters/dev").await.unwrap()).unwrap();
+    let kubeconfig: Value =
+        serde_yaml::from_str(&planes.kubeconfig(name, "https://x/clusters/dev").await.unwrap()).unwrap();
     let pem = STANDARD.decode(kubeconfig["users"][0]["user"]["client-certificate-data"].as_str().unwrap()).unwrap();
-    Peer { certificates: Arc::new(chain_from_pem(&String::from_utf8(pem).unwrap()).unwrap()), address: "127.0.0.1:1".into() }
+    Peer {
+        certificates: Arc::new(chain_from_pem(&String::from_utf8(pem).unwrap()).unwrap()),
+        address: "127.0.0.1:1".into(),
+    }
 }

@@ -24,7 +24,13 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 impl User {
     /// A user who is subject to RBAC.
     pub fn new(name: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
-        Self { name: name.into(), uid: String::new(), groups: groups.into_iter().collect(), extra: BTreeMap::new(), internal: false }
+        Self {
+            name: name.into(),
+            uid: String::new(),
+            groups: groups.into_iter().collect(),
+            extra: BTreeMap::new(),
+            internal: false,
+        }
     }
 
     /// A component of this process, such as `system:serviceaccount:kube-system:deployment-controller`: authorization is skipped,

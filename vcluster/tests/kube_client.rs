@@ -71,13 +71,15 @@ impl Fixture {
             let planes = served.clone();
             async move {
                 let certificates = request.extensions().get::<PeerCertificates>().cloned().unwrap_or_default().0;
-                let path = request.uri().path_and_query().unwrap().as_str().strip_prefix("/clusters/").unwrap().to_owned();
+                let path =
+                    request.uri().path_and_query().unwrap().as_str().strip_prefix("/clusters/").unwrap().to_owned();
                 let (name, rest) = path.split_once('/').unwrap();
                 *request.uri_mut() = format!("/{rest}").parse().unwrap();
                 planes.handle(name, request, Peer { certificates, address: String::new() }).await
             }
         });
-        let server = Server::new(Tls::new(&identity.certificate_pem, &identity.key_pem).unwrap(), router, tasks.clone());
+        let server =
+            Server::new(Tls::new(&identity.certificate_pem, &identity.key_pem).unwrap(), router, tasks.clone());
         server.listen_tcp(listener);
         Self { planes, url, tasks }
     }
@@ -93,7 +95,8 @@ impl Fixture {
 }
 
 fn config_map(name: &str) -> ConfigMap {
-    serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "a": "b" } }, "data": { "k": "v" } })).unwrap()
+    serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "a": "b" } }, "data": { "k": "v" } }))
+        .unwrap()
 }
 
 #[tokio::test]
@@ -150,7 +153,10 @@ async fn typed_objects_survive_the_round_trip() {
     .unwrap();
     let created = deployments.create(&PostParams::default(), &body).await.unwrap();
     assert_eq!((created.metadata.generation, created.spec.unwrap().replicas), (Some(1), Some(2)));
-    let scaled = deployments.patch_scale("d", &PatchParams::default(), &Patch::Merge(json!({ "spec": { "replicas": 3 } }))).await.unwrap();
+    let scaled = deployments
+        .patch_scale("d", &PatchParams::default(), &Patch::Merge(json!({ "spec": { "replicas": 3 } })))
+        .await
+        .unwrap();
     assert_eq!(scaled.spec.unwrap().replicas, Some(3));
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     let request = serde_json::from_value(json!({ "metadata": {}, "spec": { "audiences": [] } })).unwrap();

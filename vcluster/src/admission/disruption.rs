@@ -24,7 +24,9 @@ pub(crate) async fn evict(call: &Call, pod: &Target, eviction: &Value, catalog: 
             }
         }
         if budgets.len() > 1 {
-            return Err(ApiError::internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."));
+            return Err(ApiError::internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
         }
         if let (Some(budget), Some(descriptor)) = (budgets.first(), catalog.stored(BUDGETS)) {
             let target = Target::new(descriptor.clone(), &pod.namespace, meta(budget, "name")).through("status");
@@ -42,7 +44,8 @@ fn spend(budget: &Value, pod: &str, now: &str) -> Result<Value, ApiError> {
     let name = meta(budget, "name");
     let generation = budget["metadata"]["generation"].as_i64().unwrap_or(0);
     let refused = |message: String| {
-        let mut error = ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10);
+        let mut error =
+            ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 10);
         error.details["causes"] = json!([{ "reason": "DisruptionBudget", "message": message }]);
         error
     };

@@ -21,7 +21,8 @@ pub(super) async fn exists(call: &Call, target: &Target, object: &Value) -> Resu
         "" => meta(object, "generateName"),
         own => own,
     };
-    let mut error = target.forbidden(own, &format!("unable to create new content in namespace {name} because it is being terminated"));
+    let mut error = target
+        .forbidden(own, &format!("unable to create new content in namespace {name} because it is being terminated"));
     error.details["causes"] = json!([{
         "reason": "NamespaceTerminating", "message": format!("namespace {name} is being terminated"), "field": "metadata.namespace",
     }]);

@@ -29,7 +29,9 @@ pub(super) async fn priority(call: &Call, target: &Target, pod: &mut Value) -> R
         && given != value
         && !call.user.is_internal()
     {
-        let why = format!("the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name");
+        let why = format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+        );
         return Err(target.forbidden(super::service_account::name_of(pod), &why));
     }
     let spec = &mut pod["spec"];

@@ -4,7 +4,10 @@ use serde_json::Value;
 use vctl_machinery::status::ApiError;
 
 use crate::{
-    authorization::{RBAC, rules::{Attributes, Rule, compile, missing}},
+    authorization::{
+        RBAC,
+        rules::{Attributes, Rule, compile, missing},
+    },
     objects::{Call, Target},
     user::MASTERS,
 };

@@ -43,7 +43,11 @@ fn in_range(address: &str) -> Option<Ipv4Addr> {
 }
 
 fn invalid(target: &Target, field: &str, value: &str, why: &str) -> ApiError {
-    target.invalid(&[FieldError { reason: "FieldValueInvalid", field: field.into(), body: format!("Invalid value: {value}: {why}") }])
+    target.invalid(&[FieldError {
+        reason: "FieldValueInvalid",
+        field: field.into(),
+        body: format!("Invalid value: {value}: {why}"),
+    }])
 }
 
 fn kind(service: &Value) -> &str {
@@ -88,7 +92,12 @@ pub(super) async fn update(call: &Call, target: &Target, old: &Value, new: &mut 
         }
         if cluster_ip(old) != cluster_ip(new) || was == "ExternalName" {
             if !cluster_ip(old).is_empty() && cluster_ip(old) != cluster_ip(new) {
-                return Err(invalid(target, "spec.clusterIPs[0]", &format!("[{:?}]", cluster_ip(new)), "may not change once set"));
+                return Err(invalid(
+                    target,
+                    "spec.clusterIPs[0]",
+                    &format!("[{:?}]", cluster_ip(new)),
+                    "may not change once set",
+                ));
             }
             families(new);
             address(call, target, new, &mut writes).await?;
@@ -143,10 +152,18 @@ async fn address(call: &Call, target: &Target, service: &mut Value, writes: &mut
         "None" => "None".to_owned(),
         "" => free_address(call, target).await?,
         _ => {
-            let refused = |why: String| invalid(target, "spec.clusterIPs", &format!("[{wanted:?}]"), &format!("failed to allocate IP {wanted}: {why}"));
+            let refused = |why: String| {
+                invalid(
+                    target,
+                    "spec.clusterIPs",
+                    &format!("[{wanted:?}]"),
+                    &format!("failed to allocate IP {wanted}: {why}"),
+                )
+            };
             if in_range(&wanted).is_none() {
                 return Err(refused(format!(
-                    "the provided network does not match the current range ({})", crate::config::SERVICE_RANGE
+                    "the provided network does not match the current range ({})",
+                    crate::config::SERVICE_RANGE
                 )));
             }
             if call.plane.entry(&Key::new(ADDRESSES, "", &wanted)).await?.is_some() {
@@ -159,7 +176,11 @@ async fn address(call: &Call, target: &Target, service: &mut Value, writes: &mut
         let mut object = ip_address(&ip, &target.namespace, &target.name);
         document::set_meta(&mut object, "uid", Some(uuid::Uuid::new_v4().to_string().into()));
         document::set_meta(&mut object, "creationTimestamp", Some(call.now().into()));
-        writes.push(Write { key: Key::new(ADDRESSES, "", &ip), expect: Expect::Absent, value: Some(document::encode(&object)?) });
+        writes.push(Write {
+            key: Key::new(ADDRESSES, "", &ip),
+            expect: Expect::Absent,
+            value: Some(document::encode(&object)?),
+        });
     }
     service["spec"]["clusterIP"] = ip.clone().into();
     service["spec"]["clusterIPs"] = json!([ip]);
@@ -221,7 +242,13 @@ fn keep_ports(old: &Value, new: &mut Value) {
     }
 }
 
-async fn ports(call: &Call, target: &Target, old: Option<&Value>, service: &mut Value, writes: &mut Vec<Write>) -> Result<(), ApiError> {
+async fn ports(
+    call: &Call,
+    target: &Target,
+    old: Option<&Value>,
+    service: &mut Value,
+    writes: &mut Vec<Write>,
+) -> Result<(), ApiError> {
     let had = old.map(node_ports).unwrap_or_default();
     let mut taken: Vec<String> = Vec::new();
     if wants_node_ports(service) {
@@ -238,8 +265,12 @@ async fn ports(call: &Call, target: &Target, old: Option<&Value>, service: &mut 
             let name = format!("{wanted}-{protocol}");
             let field = format!("spec.ports[{i}].nodePort");
             if !u16::try_from(wanted).is_ok_and(|p| NODE_PORTS.contains(&p)) {
-                return Err(invalid(target, &field, &wanted.to_string(),
-                    "provided port is not in the valid range. The range of valid ports is 30000-32767"));
+                return Err(invalid(
+                    target,
+                    &field,
+                    &wanted.to_string(),
+                    "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                ));
             }
             if !had.contains(&name) && call.plane.entry(&Key::new(PORTS, "", &name)).await?.is_some() {
                 return Err(invalid(target, &field, &wanted.to_string(), "provided port is already allocated"));
@@ -252,7 +283,11 @@ async fn ports(call: &Call, target: &Target, old: Option<&Value>, service: &mut 
     }
     for name in taken.iter().filter(|n| !had.contains(n)) {
         let owner = json!({ "namespace": target.namespace, "service": meta(service, "name") });
-        writes.push(Write { key: Key::new(PORTS, "", name), expect: Expect::Absent, value: Some(Bytes::from(owner.to_string())) });
+        writes.push(Write {
+            key: Key::new(PORTS, "", name),
+            expect: Expect::Absent,
+            value: Some(Bytes::from(owner.to_string())),
+        });
     }
     for name in had.iter().filter(|n| !taken.contains(n)) {
         writes.extend(free(call, PORTS, name).await?);

@@ -33,11 +33,13 @@ pub(super) async fn admit(call: &Call, target: &Target, pod: &mut Value) -> Resu
     spec["serviceAccount"] = account.clone().into();
     let namespace = &target.namespace;
     let Some(object) = call.plane.object("serviceaccounts", namespace, &account).await? else {
-        let why = format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found");
+        let why =
+            format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found");
         return Err(target.forbidden(name_of(pod), &why));
     };
     let spec = &mut pod["spec"];
-    let automount = spec["automountServiceAccountToken"].as_bool().or_else(|| object["automountServiceAccountToken"].as_bool());
+    let automount =
+        spec["automountServiceAccountToken"].as_bool().or_else(|| object["automountServiceAccountToken"].as_bool());
     if automount.unwrap_or(true) {
         mount_token(spec);
     }
@@ -51,14 +53,24 @@ pub(super) async fn admit(call: &Call, target: &Target, pod: &mut Value) -> Resu
 /// Adds the projected volume and a mount in every container that mounts nothing there.
 fn mount_token(spec: &mut Value) {
     const PREFIX: &str = "kube-api-access-";
-    let existing = spec["volumes"].as_array().into_iter().flatten().filter_map(|v| v["name"].as_str()).find(|n| n.starts_with(PREFIX));
+    let existing = spec["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|v| v["name"].as_str())
+        .find(|n| n.starts_with(PREFIX));
     let name = existing.map_or_else(|| format!("{PREFIX}{}", random_suffix()), ToOwned::to_owned);
     let had_volume = existing.is_some();
     let mut mounted = false;
     for field in ["initContainers", "containers"] {
         for container in spec[field].as_array_mut().into_iter().flatten() {
             let mounts = &mut container["volumeMounts"];
-            if mounts.as_array().into_iter().flatten().any(|m| m["mountPath"].as_str().map(|p| p.trim_end_matches('/')) == Some(MOUNT)) {
+            if mounts
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|m| m["mountPath"].as_str().map(|p| p.trim_end_matches('/')) == Some(MOUNT))
+            {
                 continue;
             }
             let mount = json!({ "name": name, "readOnly": true, "mountPath": MOUNT });

@@ -72,8 +72,12 @@ impl Rule {
             }
             for group in &self.groups {
                 for resource in &self.resources {
-                    let atom =
-                        Self { verbs: vec![verb.clone()], groups: vec![group.clone()], resources: vec![resource.clone()], ..Self::default() };
+                    let atom = Self {
+                        verbs: vec![verb.clone()],
+                        groups: vec![group.clone()],
+                        resources: vec![resource.clone()],
+                        ..Self::default()
+                    };
                     if self.names.is_empty() {
                         atoms.push(atom);
                     } else {
@@ -91,10 +95,12 @@ impl Rule {
         let resources = || {
             atom.resources.iter().all(|w| {
                 has(&self.resources, w)
-                    || w.split_once('/').is_some_and(|(_, sub)| self.resources.iter().any(|r| r.strip_prefix("*/") == Some(sub)))
+                    || w.split_once('/')
+                        .is_some_and(|(_, sub)| self.resources.iter().any(|r| r.strip_prefix("*/") == Some(sub)))
             })
         };
-        let names = || self.names.is_empty() || (!atom.names.is_empty() && atom.names.iter().all(|n| self.names.contains(n)));
+        let names =
+            || self.names.is_empty() || (!atom.names.is_empty() && atom.names.iter().all(|n| self.names.contains(n)));
         all(&self.verbs, &atom.verbs)
             && all(&self.groups, &atom.groups)
             && resources()
@@ -104,7 +110,8 @@ impl Rule {
 
     fn to_text(&self) -> String {
         let part = |name: &str, list: &[Box<str>]| {
-            (!list.is_empty()).then(|| format!("{name}:[{}]", list.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(" ")))
+            (!list.is_empty())
+                .then(|| format!("{name}:[{}]", list.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(" ")))
         };
         let parts: Vec<String> = [
             part("APIGroups", &self.groups),
@@ -122,9 +129,12 @@ impl Rule {
     /// As JSON, for rules reviews.
     pub(crate) fn to_json(&self) -> Value {
         let mut rule = serde_json::json!({ "verbs": self.verbs });
-        for (field, list) in
-            [("apiGroups", &self.groups), ("resources", &self.resources), ("resourceNames", &self.names), ("nonResourceURLs", &self.urls)]
-        {
+        for (field, list) in [
+            ("apiGroups", &self.groups),
+            ("resources", &self.resources),
+            ("resourceNames", &self.names),
+            ("nonResourceURLs", &self.urls),
+        ] {
             if !list.is_empty() {
                 rule[field] = serde_json::json!(list);
             }
@@ -136,7 +146,10 @@ impl Rule {
 /// Compiles the `rules` of a role; what is not well-formed allows nothing.
 pub(crate) fn compile(rules: &Value) -> Arc<[Rule]> {
     let list = |rule: &Value, field: &str| -> Vec<Box<str>> {
-        rule.get(field).and_then(Value::as_array).map(|l| l.iter().filter_map(Value::as_str).map(Box::from).collect()).unwrap_or_default()
+        rule.get(field)
+            .and_then(Value::as_array)
+            .map(|l| l.iter().filter_map(Value::as_str).map(Box::from).collect())
+            .unwrap_or_default()
     };
     rules
         .as_array()
@@ -160,7 +173,11 @@ pub(crate) fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
             continue;
         }
         let same = missing.iter_mut().find(|m| {
-            m.groups == atom.groups && m.resources == atom.resources && m.names == atom.names && m.urls == atom.urls && m.urls.is_empty()
+            m.groups == atom.groups
+                && m.resources == atom.resources
+                && m.names == atom.names
+                && m.urls == atom.urls
+                && m.urls.is_empty()
         });
         match same {
             Some(same) => {
@@ -218,7 +235,8 @@ mod tests {
     #[test]
     fn missing_rights_are_listed_per_resource() {
         let owned = compile(&json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"] }]));
-        let wanted = compile(&json!([{ "apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get", "delete"] }]));
+        let wanted =
+            compile(&json!([{ "apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get", "delete"] }]));
         assert_eq!(
             missing(&owned, &wanted),
             [

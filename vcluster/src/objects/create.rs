@@ -31,12 +31,20 @@ impl Call {
     }
 
     /// Creates an object; `record` is false when its managedFields are already right (server-side apply).
-    pub(crate) async fn create_owned(&self, target: &Target, mut object: Value, record: bool) -> Result<Value, ApiError> {
+    pub(crate) async fn create_owned(
+        &self,
+        target: &Target,
+        mut object: Value,
+        record: bool,
+    ) -> Result<Value, ApiError> {
         let descriptor = &target.descriptor;
         place(target, &mut object)?;
         let now = self.now();
         defaults::apply(descriptor, &mut object);
-        let generate = meta(&object, "name").is_empty().then(|| meta(&object, "generateName").to_owned()).filter(|g| !g.is_empty());
+        let generate = meta(&object, "name")
+            .is_empty()
+            .then(|| meta(&object, "generateName").to_owned())
+            .filter(|g| !g.is_empty());
 
         let mut target = target.clone();
         let mut attempt = 0;
@@ -83,7 +91,10 @@ impl Call {
 /// Puts the object where the URL says, if it does not say otherwise.
 pub(crate) fn place(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if !object.is_object() {
-        return Err(ApiError::bad_request(format!("the object provided is unrecognized (must be of type {})", target.descriptor.kind)));
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {})",
+            target.descriptor.kind
+        )));
     }
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
@@ -91,11 +102,15 @@ pub(crate) fn place(target: &Target, object: &mut Value) -> Result<(), ApiError>
     let namespace = meta(object, "namespace");
     if target.descriptor.namespaced {
         if !namespace.is_empty() && namespace != target.namespace {
-            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         set_meta(object, "namespace", Some(target.namespace.clone().into()));
     } else if !namespace.is_empty() {
-        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     } else {
         set_meta(object, "namespace", None);
     }

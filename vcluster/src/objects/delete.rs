@@ -41,24 +41,41 @@ impl DeleteOptions {
         let mut propagation = text("/propagationPolicy");
         match (propagation.as_deref(), options.get("orphanDependents").and_then(Value::as_bool)) {
             (Some(_), Some(_)) => {
-                return Err(ApiError::invalid("", "DeleteOptions", "", &[vctl_machinery::validate::FieldError {
-                    reason: "FieldValueInvalid",
-                    field: "propagationPolicy".into(),
-                    body: "Invalid value: \"\": orphanDependents and deletionPropagation cannot be both set".into(),
-                }]));
+                return Err(ApiError::invalid(
+                    "",
+                    "DeleteOptions",
+                    "",
+                    &[vctl_machinery::validate::FieldError {
+                        reason: "FieldValueInvalid",
+                        field: "propagationPolicy".into(),
+                        body: "Invalid value: \"\": orphanDependents and deletionPropagation cannot be both set".into(),
+                    }],
+                ));
             }
             (None, Some(true)) => propagation = Some("Orphan".into()),
             (None, Some(false)) => propagation = Some("Background".into()),
             (Some("Orphan" | "Background" | "Foreground") | None, None) => {}
             (Some(other), None) => {
-                return Err(ApiError::invalid("", "DeleteOptions", "", &[vctl_machinery::validate::FieldError {
-                    reason: "FieldValueNotSupported",
-                    field: "propagationPolicy".into(),
-                    body: format!("Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\""),
-                }]));
+                return Err(ApiError::invalid(
+                    "",
+                    "DeleteOptions",
+                    "",
+                    &[vctl_machinery::validate::FieldError {
+                        reason: "FieldValueNotSupported",
+                        field: "propagationPolicy".into(),
+                        body: format!(
+                            "Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\""
+                        ),
+                    }],
+                ));
             }
         }
-        Ok(Self { grace_seconds, uid: text("/preconditions/uid"), resource_version: text("/preconditions/resourceVersion"), propagation })
+        Ok(Self {
+            grace_seconds,
+            uid: text("/preconditions/uid"),
+            resource_version: text("/preconditions/resourceVersion"),
+            propagation,
+        })
     }
 
     fn check(&self, target: &Target, object: &Value, version: &str) -> Result<(), ApiError> {
@@ -113,8 +130,11 @@ impl Call {
     /// Marks the object as being deleted: time, grace, finalizers of the propagation policy.
     fn mark(&self, target: &Target, old: &Value, new: &mut Value, options: &DeleteOptions) {
         let descriptor = &target.descriptor;
-        let mut kept: Vec<String> =
-            finalizers(old).into_iter().filter(|f| *f != "orphan" && *f != "foregroundDeletion").map(ToOwned::to_owned).collect();
+        let mut kept: Vec<String> = finalizers(old)
+            .into_iter()
+            .filter(|f| *f != "orphan" && *f != "foregroundDeletion")
+            .map(ToOwned::to_owned)
+            .collect();
         let had = |f: &str| finalizers(old).contains(&f);
         match options.propagation.as_deref() {
             Some("Orphan") => kept.push("orphan".into()),

@@ -24,7 +24,8 @@ pub(crate) struct Selection {
 impl Selection {
     /// From the query parameters.
     pub(crate) fn parse(descriptor: &Descriptor, labels: &str, fields: &str) -> Result<Self, ApiError> {
-        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?;
+        let labels = LabelSelector::parse(labels)
+            .map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?;
         let fields = if fields.is_empty() {
             FieldSelector::default()
         } else {
@@ -38,7 +39,8 @@ impl Selection {
     }
 
     pub(crate) fn matches(&self, descriptor: &Descriptor, object: &Value) -> bool {
-        self.labels.matches(object.pointer("/metadata/labels").unwrap_or(&Value::Null)) && self.fields.matches(descriptor, object)
+        self.labels.matches(object.pointer("/metadata/labels").unwrap_or(&Value::Null))
+            && self.fields.matches(descriptor, object)
     }
 }
 

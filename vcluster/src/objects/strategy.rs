@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use vctl_machinery::catalog::Descriptor;
 
-use crate::{custom, document::{meta, set_meta}};
+use crate::{
+    custom,
+    document::{meta, set_meta},
+};
 
 fn is(descriptor: &Descriptor, group: &str, plural: &str) -> bool {
     descriptor.group == group && descriptor.plural == plural
@@ -45,7 +48,13 @@ pub(crate) fn returns_deleted(descriptor: &Descriptor) -> bool {
     descriptor.group.is_empty()
         && matches!(
             &*descriptor.plural,
-            "pods" | "services" | "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims" | "podtemplates" | "resourcequotas"
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "resourcequotas"
         )
 }
 
@@ -73,7 +82,9 @@ fn initial_status(descriptor: &Descriptor, object: &Value) -> Option<Value> {
         ("policy", "poddisruptionbudgets") => {
             json!({ "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0 })
         }
-        ("autoscaling", "horizontalpodautoscalers") if descriptor.version == "v2" => json!({ "currentMetrics": null, "desiredReplicas": 0 }),
+        ("autoscaling", "horizontalpodautoscalers") if descriptor.version == "v2" => {
+            json!({ "currentMetrics": null, "desiredReplicas": 0 })
+        }
         ("autoscaling", "horizontalpodautoscalers") => json!({ "currentReplicas": 0, "desiredReplicas": 0 }),
         _ if descriptor.custom => return None,
         _ => json!({}),
@@ -189,7 +200,9 @@ fn keep_all_but_status(descriptor: &Descriptor, new: &mut Value, old: &Value) {
     }
     set_meta(&mut kept, "managedFields", new.pointer("/metadata/managedFields").cloned());
     // Kubelets write annotations and labels together with a status.
-    if descriptor.group.is_empty() && matches!(&*descriptor.plural, "pods" | "nodes" | "services" | "persistentvolumeclaims") {
+    if descriptor.group.is_empty()
+        && matches!(&*descriptor.plural, "pods" | "nodes" | "services" | "persistentvolumeclaims")
+    {
         for field in ["labels", "annotations", "finalizers"] {
             set_meta(&mut kept, field, new.pointer(&format!("/metadata/{field}")).cloned());
         }

@@ -223,7 +223,15 @@ fn same(new: &Value, old: &Value) -> bool {
 
 /// What no client changes.
 fn keep_system_fields(new: &mut Value, old: &Value) {
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName", "resourceVersion"] {
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "resourceVersion",
+    ] {
         set_meta(new, field, old.pointer(&format!("/metadata/{field}")).cloned());
     }
     set_meta(new, "selfLink", None);

@@ -58,7 +58,11 @@ struct State {
 }
 
 /// Opens a watch. The stream ends by itself at its timeout, when the cluster is deleted or the process stops.
-pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> Result<impl Stream<Item = WatchItem> + Send, ApiError> {
+pub(crate) async fn open(
+    call: Arc<Call>,
+    target: Target,
+    query: WatchQuery,
+) -> Result<impl Stream<Item = WatchItem> + Send, ApiError> {
     let mut queue = std::collections::VecDeque::new();
     let resource: Arc<str> = target.resource().into();
     let scope = Scope { resource, namespace: (!target.namespace.is_empty()).then(|| target.namespace.as_str().into()) };
@@ -69,7 +73,9 @@ pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> 
         }
         from => {
             let at = from.map_or(At::Newest, At::NotOlderThan);
-            let page = call.list(&target, &ListQuery { selection: query.selection.clone(), at, ..ListQuery::default() }).await?;
+            let page = call
+                .list(&target, &ListQuery { selection: query.selection.clone(), at, ..ListQuery::default() })
+                .await?;
             queue.extend(page.items.into_iter().map(|o| WatchItem::Event("ADDED", o)));
             if query.initial && query.bookmarks {
                 let mut bookmark = bookmark(&target, page.revision);
@@ -81,14 +87,28 @@ pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> 
     };
     let watch = match call.plane.store().watch(call.plane.tenant, scope, start).await {
         Ok(watch) => watch,
-        Err(StoreError::Compacted { requested, oldest }) => return Ok(stream::iter([WatchItem::Error(too_old(requested, oldest))]).left()),
+        Err(StoreError::Compacted { requested, oldest }) => {
+            return Ok(stream::iter([WatchItem::Error(too_old(requested, oldest))]).left());
+        }
         Err(e) => return Err(storage::error(e)),
     };
     let registered = call.plane.store().revision(call.plane.tenant).await.map_err(storage::error)?;
     let now = Instant::now();
     let end = now + query.timeout;
     let replay_until = (start < registered).then_some(registered);
-    let state = State { replay_until, call, target, query, watch, seen: start, queue, bookmark_at: now + BOOKMARK_EVERY, end, last_bookmark: false, over: false };
+    let state = State {
+        replay_until,
+        call,
+        target,
+        query,
+        watch,
+        seen: start,
+        queue,
+        bookmark_at: now + BOOKMARK_EVERY,
+        end,
+        last_bookmark: false,
+        over: false,
+    };
     Ok(stream::unfold(state, |mut state| async move { state.next().await.map(|item| (item, state)) }).right())
 }
 

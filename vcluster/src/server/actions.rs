@@ -15,7 +15,12 @@ use crate::{
 };
 
 /// POST to a subresource (or to `bindings`).
-pub(crate) async fn create(call: &Call, catalog: &Arc<Catalog>, target: Target, object: Value) -> Result<Value, ApiError> {
+pub(crate) async fn create(
+    call: &Call,
+    catalog: &Arc<Catalog>,
+    target: Target,
+    object: Value,
+) -> Result<Value, ApiError> {
     match (&*target.descriptor.plural, &*target.subresource) {
         ("pods", "binding") => bind(call, &target, &object).await,
         ("bindings", "") => {
@@ -28,7 +33,9 @@ pub(crate) async fn create(call: &Call, catalog: &Arc<Catalog>, target: Target, 
             Ok(success())
         }
         ("serviceaccounts", "token") => token::request(call, &target, object).await,
-        (plural, subresource) => Err(ApiError::method_not_allowed(&target.descriptor.group, plural, &format!("create of {subresource}"))),
+        (plural, subresource) => {
+            Err(ApiError::method_not_allowed(&target.descriptor.group, plural, &format!("create of {subresource}")))
+        }
     }
 }
 

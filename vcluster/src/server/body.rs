@@ -15,7 +15,8 @@ fn too_large(limit: usize) -> ApiError {
 
 /// The whole body, decompressed.
 pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes, ApiError> {
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
     if declared.is_some_and(|d| d > limit) {
         return Err(too_large(limit));
     }
@@ -47,7 +48,9 @@ pub(crate) fn object(bytes: &[u8], headers: &HeaderMap) -> Result<(Value, Vec<St
     match media.as_str() {
         "application/json" | "" => parse(bytes, false),
         "application/yaml" => parse(bytes, true),
-        "application/vnd.kubernetes.protobuf" => Ok((protobuf::decode(bytes).map_err(ApiError::bad_request)?, Vec::new())),
+        "application/vnd.kubernetes.protobuf" => {
+            Ok((protobuf::decode(bytes).map_err(ApiError::bad_request)?, Vec::new()))
+        }
         _ => Err(unknown(&["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])),
     }
 }

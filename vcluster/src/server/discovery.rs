@@ -10,7 +10,11 @@ use vctl_machinery::{
     status::ApiError,
 };
 
-use super::{Context, negotiate::{self, Accept}, respond};
+use super::{
+    Context,
+    negotiate::{self, Accept},
+    respond,
+};
 
 /// Answers discovery requests; none for paths that are none.
 pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, ApiError> {
@@ -28,7 +32,8 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
         ["apis"] => match aggregated_version(&context.headers) {
             Some(version) => return aggregated(context, &catalog, false, version).map(Some),
             None => {
-                let groups: Vec<Value> = groups(&catalog).into_iter().filter(|g| !g.is_empty()).map(|g| group(&catalog, g)).collect();
+                let groups: Vec<Value> =
+                    groups(&catalog).into_iter().filter(|g| !g.is_empty()).map(|g| group(&catalog, g)).collect();
                 json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
             }
         },
@@ -70,7 +75,10 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
         },
         _ => return Ok(None),
     };
-    let accept = Accept { pretty: negotiate::accept(&context.headers, &context.query).is_ok_and(|a| a.pretty), ..Accept::json() };
+    let accept = Accept {
+        pretty: negotiate::accept(&context.headers, &context.query).is_ok_and(|a| a.pretty),
+        ..Accept::json()
+    };
     respond::object(StatusCode::OK, &document, &accept, &context.headers, &[]).map(Some)
 }
 
@@ -97,24 +105,35 @@ fn versions<'a>(catalog: &'a Catalog, group: &str) -> Vec<&'a str> {
 }
 
 fn root_paths(catalog: &Catalog) -> Vec<String> {
-    let mut paths = vec!["/.well-known/openid-configuration".to_owned(), "/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    let mut paths = vec![
+        "/.well-known/openid-configuration".to_owned(),
+        "/api".to_owned(),
+        "/api/v1".to_owned(),
+        "/apis".to_owned(),
+    ];
     for group in groups(catalog).into_iter().filter(|g| !g.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions(catalog, group).iter().map(|v| format!("/apis/{group}/{v}")));
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"].map(String::from));
+    paths.extend(
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
+            .map(String::from),
+    );
     paths
 }
 
 fn group(catalog: &Catalog, name: &str) -> Value {
-    let versions: Vec<Value> =
-        versions(catalog, name).into_iter().map(|v| json!({ "groupVersion": format!("{name}/{v}"), "version": v })).collect();
+    let versions: Vec<Value> = versions(catalog, name)
+        .into_iter()
+        .map(|v| json!({ "groupVersion": format!("{name}/{v}"), "version": v }))
+        .collect();
     json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
 
 /// `APIResourceList` of a group version.
 fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
-    let rows: Vec<&Descriptor> = catalog.rows().iter().map(|r| &**r).filter(|r| r.group == group && r.version == version).collect();
+    let rows: Vec<&Descriptor> =
+        catalog.rows().iter().map(|r| &**r).filter(|r| r.group == group && r.version == version).collect();
     let first = rows.first()?;
     let mut list = Vec::new();
     for row in &rows {
@@ -128,7 +147,8 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
             entry["categories"] = row.categories.clone().into();
         }
         if !row.verbs.is_empty() && row.verbs != ["create"] {
-            entry["storageVersionHash"] = hash(format!("{}/{}/{}", row.group, row.storage_version, row.kind).as_bytes())[..12].into();
+            entry["storageVersionHash"] =
+                hash(format!("{}/{}/{}", row.group, row.storage_version, row.kind).as_bytes())[..12].into();
         }
         if !row.verbs.is_empty() {
             list.push(entry);

@@ -13,12 +13,15 @@ const MINOR: u32 = 36;
 pub(crate) fn serve(context: &Context) -> Option<Response<Body>> {
     let path = context.info.path.trim_end_matches('/');
     if path == "/version" {
-        return Some(respond::json(StatusCode::OK, &json!({
-            "major": "1", "minor": MINOR.to_string(), "emulationMajor": "1", "emulationMinor": MINOR.to_string(),
-            "minCompatibilityMajor": "1", "minCompatibilityMinor": (MINOR - 1).to_string(),
-            "gitVersion": format!("v1.{MINOR}.0"), "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, platform()),
-        })));
+        return Some(respond::json(
+            StatusCode::OK,
+            &json!({
+                "major": "1", "minor": MINOR.to_string(), "emulationMajor": "1", "emulationMinor": MINOR.to_string(),
+                "minCompatibilityMajor": "1", "minCompatibilityMinor": (MINOR - 1).to_string(),
+                "gitVersion": format!("v1.{MINOR}.0"), "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+                "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, platform()),
+            }),
+        ));
     }
     let (root, check) = path.strip_prefix('/')?.split_once('/').unwrap_or((path.strip_prefix('/')?, ""));
     if !matches!(root, "healthz" | "livez" | "readyz") {
@@ -27,7 +30,11 @@ pub(crate) fn serve(context: &Context) -> Option<Response<Body>> {
     // A request that gets here has read the store: that is the check.
     let checks = ["ping", "etcd"];
     if !check.is_empty() {
-        return Some(if checks.contains(&check) { respond::text(StatusCode::OK, "ok") } else { respond::page_not_found() });
+        return Some(if checks.contains(&check) {
+            respond::text(StatusCode::OK, "ok")
+        } else {
+            respond::page_not_found()
+        });
     }
     if !context.query.flag("verbose") {
         return Some(respond::text(StatusCode::OK, "ok"));

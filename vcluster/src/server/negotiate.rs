@@ -5,8 +5,7 @@ use vctl_machinery::status::ApiError;
 
 use crate::request::Query;
 
-pub(crate) const NOT_ACCEPTABLE: &str =
-    "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+pub(crate) const NOT_ACCEPTABLE: &str = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// Bytes on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +44,13 @@ impl Accept {
 
     /// JSON objects, as errors are sent.
     pub(crate) fn json() -> Self {
-        Self { encoding: Encoding::Json, form: Form::Object, version: "v1".into(), pretty: false, parameters: String::new() }
+        Self {
+            encoding: Encoding::Json,
+            form: Form::Object,
+            version: "v1".into(),
+            pretty: false,
+            parameters: String::new(),
+        }
     }
 }
 
@@ -77,7 +82,8 @@ pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
                 .filter_map(|p| p.split_once('='))
                 .map(|(k, v)| (k.trim().to_ascii_lowercase(), v.trim().trim_matches('"').to_owned()))
                 .collect();
-            let quality = parameters.iter().find(|(k, _)| k == "q").and_then(|(_, v)| v.parse::<f64>().ok()).unwrap_or(1.0);
+            let quality =
+                parameters.iter().find(|(k, _)| k == "q").and_then(|(_, v)| v.parse::<f64>().ok()).unwrap_or(1.0);
             Clause { media, parameters, quality: (quality * 1000.0) as u32 }
         })
         .filter(|c| c.quality > 0)
@@ -98,7 +104,9 @@ pub(crate) fn accept(headers: &HeaderMap, query: &Query) -> Result<Accept, ApiEr
     let json = |c: &Clause| matches!(&*c.media, "application/json" | "*/*" | "application/*");
     // Protobuf only for clients that take nothing else; else the order of the client.
     if clauses.iter().any(json) {
-        clauses.retain(|c| c.media != "application/vnd.kubernetes.protobuf" || clauses_form(c).is_some_and(|f| f != Form::Object));
+        clauses.retain(|c| {
+            c.media != "application/vnd.kubernetes.protobuf" || clauses_form(c).is_some_and(|f| f != Form::Object)
+        });
     }
     for clause in &clauses {
         let Some(form) = clauses_form(clause) else { continue };

@@ -5,9 +5,18 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
-use vctl_machinery::{catalog::{Catalog, Descriptor}, status::ApiError};
+use vctl_machinery::{
+    catalog::{Catalog, Descriptor},
+    status::ApiError,
+};
 
-use super::{Context, actions, body, negotiate::{self, Accept, Form}, pods, respond, review, show::{self, one}, watch};
+use super::{
+    Context, actions, body,
+    negotiate::{self, Accept, Form},
+    pods, respond, review,
+    show::{self, one},
+    watch,
+};
 use crate::{
     document::meta,
     objects::{
@@ -84,7 +93,9 @@ enum Special {
 
 fn special(context: &Context, target: &Target) -> Option<Special> {
     let group = target.descriptor.group.as_str();
-    if matches!(group, "authorization.k8s.io") || (group == "authentication.k8s.io" && target.descriptor.verbs == ["create"]) {
+    if matches!(group, "authorization.k8s.io")
+        || (group == "authentication.k8s.io" && target.descriptor.verbs == ["create"])
+    {
         return Some(Special::Review);
     }
     if group.is_empty() && target.descriptor.plural == "pods" {
@@ -102,7 +113,13 @@ fn special(context: &Context, target: &Target) -> Option<Special> {
 }
 
 impl Special {
-    async fn run(self, context: Context, catalog: Arc<Catalog>, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+    async fn run(
+        self,
+        context: Context,
+        catalog: Arc<Catalog>,
+        target: Target,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ApiError> {
         match self {
             Self::Proxy => Err(ApiError {
                 code: 501,
@@ -133,7 +150,11 @@ impl Special {
 }
 
 /// Reads and parses the body and checks that it is of the descriptor's kind; also returns duplicate fields.
-async fn read_object(context: &Context, descriptor: &Descriptor, request: Request<Body>) -> Result<(Value, Vec<String>), ApiError> {
+async fn read_object(
+    context: &Context,
+    descriptor: &Descriptor,
+    request: Request<Body>,
+) -> Result<(Value, Vec<String>), ApiError> {
     let (parts, stream) = request.into_parts();
     let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
     let (mut object, noted) = body::object(&bytes, &parts.headers)?;
@@ -160,7 +181,11 @@ fn of_kind(descriptor: &Descriptor, object: &mut Value) -> Result<(), ApiError> 
     if !kind.is_empty() && kind != descriptor.kind {
         return Err(ApiError::bad_request(format!(
             "{kind} in version {:?} cannot be handled as a {}: converting ({}.{kind}) to ({}.{}): unknown conversion",
-            descriptor.version, descriptor.kind, descriptor.version, descriptor.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core"), descriptor.kind
+            descriptor.version,
+            descriptor.kind,
+            descriptor.version,
+            descriptor.group.split('.').next().filter(|g| !g.is_empty()).unwrap_or("core"),
+            descriptor.kind
         )));
     }
     object["apiVersion"] = expected.into();
@@ -181,7 +206,8 @@ async fn get(context: &Context, target: &Target) -> Result<Response<Body>, ApiEr
 /// Which revision the query asks for.
 pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
     let (text, exactness) = (query.get("resourceVersion"), query.get("resourceVersionMatch"));
-    let forbidden = |why: &str| Err(list_error("resourceVersionMatch", "FieldValueForbidden", format!("Forbidden: {why}")));
+    let forbidden =
+        |why: &str| Err(list_error("resourceVersionMatch", "FieldValueForbidden", format!("Forbidden: {why}")));
     if !exactness.is_empty() {
         if text.is_empty() && !query.has("sendInitialEvents") {
             return forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
@@ -190,8 +216,11 @@ pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
             return forbidden("resourceVersionMatch is forbidden when continue is provided");
         }
         if !matches!(exactness, "Exact" | "NotOlderThan") {
-            return Err(list_error("resourceVersionMatch", "FieldValueNotSupported",
-                format!("Unsupported value: {exactness:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"")));
+            return Err(list_error(
+                "resourceVersionMatch",
+                "FieldValueNotSupported",
+                format!("Unsupported value: {exactness:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""),
+            ));
         }
         if exactness == "Exact" && text == "0" {
             return forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
@@ -201,8 +230,11 @@ pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
         return Ok(At::Newest);
     }
     let Ok(revision) = text.parse::<u64>() else {
-        return Err(list_error("resourceVersion", "FieldValueInvalid",
-            format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")));
+        return Err(list_error(
+            "resourceVersion",
+            "FieldValueInvalid",
+            format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"),
+        ));
     };
     if !query.get("continue").is_empty() && revision != 0 {
         return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
@@ -215,11 +247,12 @@ pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
 }
 
 pub(crate) fn list_error(field: &str, reason: &'static str, text: String) -> ApiError {
-    ApiError::invalid("meta.k8s.io", "ListOptions", "", &[vctl_machinery::validate::FieldError {
-        reason,
-        field: field.to_owned(),
-        body: text,
-    }])
+    ApiError::invalid(
+        "meta.k8s.io",
+        "ListOptions",
+        "",
+        &[vctl_machinery::validate::FieldError { reason, field: field.to_owned(), body: text }],
+    )
 }
 
 pub(crate) fn selection(context: &Context, descriptor: &Descriptor) -> Result<Selection, ApiError> {
@@ -284,7 +317,11 @@ async fn patch(context: Context, target: Target, request: Request<Body>) -> Resu
         APPLY_PATCH => {
             let (mut configuration, noted) = body::patch(&bytes, true)?;
             if context.query.get("fieldManager").is_empty() {
-                return Err(patch_error("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"));
+                return Err(patch_error(
+                    "fieldManager",
+                    "FieldValueRequired",
+                    "Required value: is required for apply patch",
+                ));
             }
             of_kind(&target.descriptor, &mut configuration)?;
             call.check(&target.descriptor, &mut configuration, noted)?;
@@ -312,15 +349,20 @@ async fn patch(context: Context, target: Target, request: Request<Body>) -> Resu
 }
 
 fn patch_error(field: &str, reason: &'static str, text: &str) -> ApiError {
-    ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[vctl_machinery::validate::FieldError {
-        reason,
-        field: field.to_owned(),
-        body: text.to_owned(),
-    }])
+    ApiError::invalid(
+        "meta.k8s.io",
+        "PatchOptions",
+        "",
+        &[vctl_machinery::validate::FieldError { reason, field: field.to_owned(), body: text.to_owned() }],
+    )
 }
 
 /// `DeleteOptions` from the body, or else from the query.
-async fn delete_options(context: &Context, call: &mut Call, request: Request<Body>) -> Result<(DeleteOptions, Value), ApiError> {
+async fn delete_options(
+    context: &Context,
+    call: &mut Call,
+    request: Request<Body>,
+) -> Result<(DeleteOptions, Value), ApiError> {
     let (parts, stream) = request.into_parts();
     let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
     let mut options = if bytes.is_empty() { json!({}) } else { body::object(&bytes, &parts.headers)?.0 };
@@ -352,7 +394,8 @@ async fn delete(context: Context, target: Target, request: Request<Body>) -> Res
         }
         Deleted::Gone(object) => {
             let mut status = crate::in_process::success();
-            let mut details = json!({ "name": target.name, "kind": target.descriptor.plural, "uid": meta(&object, "uid") });
+            let mut details =
+                json!({ "name": target.name, "kind": target.descriptor.plural, "uid": meta(&object, "uid") });
             if !target.descriptor.group.is_empty() {
                 details["group"] = target.descriptor.group.clone().into();
             }
@@ -363,7 +406,11 @@ async fn delete(context: Context, target: Target, request: Request<Body>) -> Res
     }
 }
 
-async fn delete_collection(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+async fn delete_collection(
+    context: Context,
+    target: Target,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
     let mut call = context.call()?;
     let selection = selection(&context, &target.descriptor)?;

@@ -38,19 +38,25 @@ fn container(pod: &Value, asked: &str) -> Result<String, ApiError> {
             Err(ApiError::bad_request(format!("container {asked} is not valid for pod {name}")))
         };
     }
-    let main: Vec<&str> = pod["spec"]["containers"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
+    let main: Vec<&str> =
+        pod["spec"]["containers"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
     let default = pod.pointer("/metadata/annotations/kubectl.kubernetes.io~1default-container").and_then(Value::as_str);
     match (main.as_slice(), default) {
         ([one], _) => Ok((*one).to_owned()),
         (_, Some(default)) if main.contains(&default) => Ok(default.to_owned()),
         _ => {
             let list = |field: &str| {
-                let names: Vec<&str> = pod["spec"][field].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
+                let names: Vec<&str> =
+                    pod["spec"][field].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
                 names.join(" ")
             };
             let init = list("initContainers");
-            let more = if init.is_empty() { String::new() } else { format!(" or one of the init containers: [{init}]") };
-            Err(ApiError::bad_request(format!("a container name must be specified for pod {name}, choose one of: [{}]{more}", main.join(" "))))
+            let more =
+                if init.is_empty() { String::new() } else { format!(" or one of the init containers: [{init}]") };
+            Err(ApiError::bad_request(format!(
+                "a container name must be specified for pod {name}, choose one of: [{}]{more}",
+                main.join(" ")
+            )))
         }
     }
 }
@@ -74,13 +80,18 @@ fn log_options(query: &Query) -> Result<LogOptions, ApiError> {
     let number = |name: &str| -> Result<Option<i64>, ApiError> {
         match query.get(name) {
             "" => Ok(None),
-            text => text.parse::<i64>().map(Some).map_err(|_| ApiError::bad_request(format!("invalid {name} {text:?}: must be an integer"))),
+            text => text
+                .parse::<i64>()
+                .map(Some)
+                .map_err(|_| ApiError::bad_request(format!("invalid {name} {text:?}: must be an integer"))),
         }
     };
     let since_time_ms = match query.get("sinceTime") {
         "" => None,
         text => Some(
-            text.parse::<jiff::Timestamp>().map_err(|e| ApiError::bad_request(format!("invalid sinceTime {text:?}: {e}")))?.as_millisecond(),
+            text.parse::<jiff::Timestamp>()
+                .map_err(|e| ApiError::bad_request(format!("invalid sinceTime {text:?}: {e}")))?
+                .as_millisecond(),
         ),
     };
     let options = LogOptions {
@@ -93,11 +104,16 @@ fn log_options(query: &Query) -> Result<LogOptions, ApiError> {
         limit_bytes: number("limitBytes")?,
     };
     let bad = |field: &str, value: i64, why: &str| {
-        Err(ApiError::invalid("", "PodLogOptions", "", &[vctl_machinery::validate::FieldError {
-            reason: "FieldValueInvalid",
-            field: field.into(),
-            body: format!("Invalid value: {value}: {why}"),
-        }]))
+        Err(ApiError::invalid(
+            "",
+            "PodLogOptions",
+            "",
+            &[vctl_machinery::validate::FieldError {
+                reason: "FieldValueInvalid",
+                field: field.into(),
+                body: format!("Invalid value: {value}: {why}"),
+            }],
+        ))
     };
     match options {
         LogOptions { tail_lines: Some(n), .. } if n < 0 => bad("tailLines", n, "must be greater than or equal to 0"),
@@ -124,7 +140,11 @@ pub(crate) async fn log(context: &Context, target: &Target) -> Result<Response<B
 }
 
 /// Exec, attach and port-forward.
-pub(crate) async fn session(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+pub(crate) async fn session(
+    context: Context,
+    target: Target,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
     let pod = pod(&context, &target).await?;
     let query = &context.query;
     let (session, name) = match target.subresource.as_str() {

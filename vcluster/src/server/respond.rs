@@ -30,7 +30,9 @@ pub(crate) fn error(e: &ApiError) -> Response<Body> {
         response.headers_mut().insert(header::RETRY_AFTER, value);
     }
     if e.code == 401 {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kubernetes\""));
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kubernetes\""));
     }
     response
 }
@@ -71,7 +73,13 @@ pub(crate) fn method_not_allowed() -> Response<Body> {
 }
 
 /// An object in the encoding that was negotiated, compressed if that helps, with warnings.
-pub(crate) fn object(status: StatusCode, value: &Value, accept: &Accept, request: &HeaderMap, warnings: &[String]) -> Result<Response<Body>, ApiError> {
+pub(crate) fn object(
+    status: StatusCode,
+    value: &Value,
+    accept: &Accept,
+    request: &HeaderMap,
+    warnings: &[String],
+) -> Result<Response<Body>, ApiError> {
     let (media_type, body) = encode(value, accept)?;
     let gzip = body.len() > COMPRESS_ABOVE && accepts_gzip(request);
     let body = if gzip {
@@ -96,9 +104,11 @@ pub(crate) fn object(status: StatusCode, value: &Value, accept: &Accept, request
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok()).any(|v| {
-        v.split(',').any(|e| e.split(';').next().is_some_and(|name| name.trim() == "gzip"))
-    })
+    headers
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .any(|v| v.split(',').any(|e| e.split(';').next().is_some_and(|name| name.trim() == "gzip")))
 }
 
 /// The bytes and media type of an object.
@@ -111,7 +121,10 @@ pub(crate) fn encode(value: &Value, accept: &Accept) -> Result<(String, Vec<u8>)
             body.push(b'\n');
             (format!("application/json{parameters}"), body)
         }
-        Encoding::Yaml => (format!("application/yaml{parameters}"), serde_yaml::to_string(value).map_err(ApiError::internal)?.into_bytes()),
+        Encoding::Yaml => (
+            format!("application/yaml{parameters}"),
+            serde_yaml::to_string(value).map_err(ApiError::internal)?.into_bytes(),
+        ),
         Encoding::Protobuf => match protobuf::encode(value) {
             Some(body) => ("application/vnd.kubernetes.protobuf".to_owned(), body),
             None => return Err(ApiError::not_acceptable(super::negotiate::NOT_ACCEPTABLE)),

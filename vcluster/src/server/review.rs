@@ -21,7 +21,10 @@ pub(crate) async fn answer(context: &Context, target: &Target, mut review: Value
         "subjectaccessreviews" => access(context, &subject(&spec), &spec).await?,
         "localsubjectaccessreviews" => {
             if spec["resourceAttributes"]["namespace"] != target.namespace.as_str() {
-                return Err(ApiError::bad_request(format!("spec.resourceAttributes.namespace must match namespace: {}", target.namespace)));
+                return Err(ApiError::bad_request(format!(
+                    "spec.resourceAttributes.namespace must match namespace: {}",
+                    target.namespace
+                )));
             }
             access(context, &subject(&spec), &spec).await?
         }
@@ -60,7 +63,9 @@ async fn access(context: &Context, user: &User, spec: &Value) -> Result<Value, A
             namespace: text(&resource["namespace"]),
             name: text(&resource["name"]),
         },
-        (false, true) => Attributes { verb: text(&path["verb"]), path: Some(text(&path["path"])), ..Attributes::default() },
+        (false, true) => {
+            Attributes { verb: text(&path["verb"]), path: Some(text(&path["path"])), ..Attributes::default() }
+        }
         _ => {
             return Err(ApiError::invalid("authorization.k8s.io", "SubjectAccessReview", "", &[vctl_machinery::validate::FieldError {
                 reason: "FieldValueInvalid",
@@ -91,7 +96,8 @@ async fn rules(context: &Context, spec: &Value) -> Result<Value, ApiError> {
     }
     let all = context.plane.rbac().await?.rules(user, namespace);
     let (urls, resources): (Vec<_>, Vec<_>) = all.iter().partition(|r| !r.urls.is_empty());
-    let json = |rules: Vec<&crate::authorization::rules::Rule>| -> Vec<Value> { rules.iter().map(|r| r.to_json()).collect() };
+    let json =
+        |rules: Vec<&crate::authorization::rules::Rule>| -> Vec<Value> { rules.iter().map(|r| r.to_json()).collect() };
     Ok(json!({ "resourceRules": json(resources), "nonResourceRules": json(urls), "incomplete": false }))
 }
 

@@ -5,7 +5,11 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use vctl_machinery::{catalog::Descriptor, status::ApiError, table};
 
-use super::{Context, negotiate::{Accept, Form}, respond};
+use super::{
+    Context,
+    negotiate::{Accept, Form},
+    respond,
+};
 use crate::{
     document::resource_version,
     objects::{Call, Target, list::Page},
@@ -13,7 +17,14 @@ use crate::{
 };
 
 /// Answers with one object, in the form negotiated.
-pub(crate) fn one(context: &Context, target: &Target, accept: &Accept, status: StatusCode, object: &Value, call: &Call) -> Result<Response<Body>, ApiError> {
+pub(crate) fn one(
+    context: &Context,
+    target: &Target,
+    accept: &Accept,
+    status: StatusCode,
+    object: &Value,
+    call: &Call,
+) -> Result<Response<Body>, ApiError> {
     let shown = subresource::show(target, object)?;
     let now = context.plane.now();
     let value = match accept.form {
@@ -38,7 +49,13 @@ pub(crate) fn new_table(descriptor: &Descriptor, accept: &Accept, revision: &str
 }
 
 /// One row of a table.
-pub(crate) fn row(descriptor: &Descriptor, object: &Value, include: &str, version: &str, now: jiff::Timestamp) -> Value {
+pub(crate) fn row(
+    descriptor: &Descriptor,
+    object: &Value,
+    include: &str,
+    version: &str,
+    now: jiff::Timestamp,
+) -> Value {
     let mut row = json!({ "cells": table::cells(descriptor, object, now) });
     match include {
         "None" => {}
@@ -71,7 +88,9 @@ pub(crate) fn list(context: &Context, target: &Target, accept: &Accept, page: Pa
                 .items
                 .into_iter()
                 .map(|mut item| {
-                    if !descriptor.custom && let Some(map) = item.as_object_mut() {
+                    if !descriptor.custom
+                        && let Some(map) = item.as_object_mut()
+                    {
                         map.remove("apiVersion");
                         map.remove("kind");
                     }

@@ -22,18 +22,26 @@ pub(crate) fn discovery(context: &Context) -> Result<Option<Response<Body>>, Api
     let keys = &context.plane.keys;
     let (media, document) = match context.info.path.as_str() {
         "/openid/v1/jwks" => ("application/jwk-set+json", json!({ "keys": [keys.token_jwk] })),
-        "/.well-known/openid-configuration" => ("application/json", json!({
-            "issuer": keys.issuer, "jwks_uri": format!("{}/openid/v1/jwks", keys.issuer),
-            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["ES256"],
-        })),
+        "/.well-known/openid-configuration" => (
+            "application/json",
+            json!({
+                "issuer": keys.issuer, "jwks_uri": format!("{}/openid/v1/jwks", keys.issuer),
+                "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["ES256"],
+            }),
+        ),
         _ => return Ok(None),
     };
     Ok(Some(respond::bytes(StatusCode::OK, media, document.to_string().into_bytes())))
 }
 
 fn invalid(field: &str, text: String) -> ApiError {
-    ApiError::invalid("authentication.k8s.io", "TokenRequest", "", &[FieldError { reason: "FieldValueInvalid", field: field.into(), body: text }])
+    ApiError::invalid(
+        "authentication.k8s.io",
+        "TokenRequest",
+        "",
+        &[FieldError { reason: "FieldValueInvalid", field: field.into(), body: text }],
+    )
 }
 
 /// Answers a `TokenRequest` for a service account.
@@ -42,13 +50,24 @@ pub(crate) async fn request(call: &Call, target: &Target, mut request: Value) ->
     let keys = &call.plane.keys;
     let lifetime = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     if lifetime < LEAST_SECONDS {
-        return Err(invalid("spec.expirationSeconds", format!("Invalid value: {lifetime}: may not specify a duration less than 10 minutes")));
+        return Err(invalid(
+            "spec.expirationSeconds",
+            format!("Invalid value: {lifetime}: may not specify a duration less than 10 minutes"),
+        ));
     }
     if lifetime > MOST_SECONDS {
-        return Err(invalid("spec.expirationSeconds", format!("Invalid value: {lifetime}: may not specify a duration larger than 2^32 seconds")));
+        return Err(invalid(
+            "spec.expirationSeconds",
+            format!("Invalid value: {lifetime}: may not specify a duration larger than 2^32 seconds"),
+        ));
     }
-    let mut audiences: Vec<String> =
-        request["spec"]["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect();
+    let mut audiences: Vec<String> = request["spec"]["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(ToOwned::to_owned)
+        .collect();
     if audiences.is_empty() {
         audiences.push(keys.issuer.clone());
     }
@@ -71,7 +90,8 @@ pub(crate) async fn request(call: &Call, target: &Target, mut request: Value) ->
     let token = jsonwebtoken::encode(&header, &claims, &keys.sign).map_err(ApiError::internal)?;
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     request["kind"] = "TokenRequest".into();
-    request["metadata"] = json!({ "name": target.name, "namespace": target.namespace, "creationTimestamp": seconds(now) });
+    request["metadata"] =
+        json!({ "name": target.name, "namespace": target.namespace, "creationTimestamp": seconds(now) });
     request["spec"]["audiences"] = audiences.into();
     request["spec"]["expirationSeconds"] = lifetime.into();
     if request["spec"]["boundObjectRef"].is_null() {
@@ -88,7 +108,13 @@ async fn bind(call: &Call, target: &Target, reference: &Value, private: &mut Val
         "Pod" => ("pods", "pod"),
         "Secret" => ("secrets", "secret"),
         _ => {
-            return Err(invalid("spec.boundObjectRef", format!("Invalid value: {kind:?}: cannot bind token for serviceaccount {:?} to type {kind:?}", target.name)));
+            return Err(invalid(
+                "spec.boundObjectRef",
+                format!(
+                    "Invalid value: {kind:?}: cannot bind token for serviceaccount {:?} to type {kind:?}",
+                    target.name
+                ),
+            ));
         }
     };
     let Some(object) = call.plane.object(resource, &target.namespace, name).await? else {
@@ -97,15 +123,21 @@ async fn bind(call: &Call, target: &Target, reference: &Value, private: &mut Val
     let uid = meta(&object, "uid");
     let wanted = reference["uid"].as_str().unwrap_or_default();
     if !wanted.is_empty() && wanted != uid {
-        return Err(ApiError::conflict("", resource, name, &format!(
-            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
-        )));
+        return Err(ApiError::conflict(
+            "",
+            resource,
+            name,
+            &format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
+            ),
+        ));
     }
     if field == "pod" {
         let own = object["spec"]["serviceAccountName"].as_str().unwrap_or_default();
         if own != target.name {
             return Err(ApiError::bad_request(format!(
-                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.", target.name
+                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                target.name
             )));
         }
         let node = object["spec"]["nodeName"].as_str().unwrap_or_default();

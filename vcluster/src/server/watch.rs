@@ -10,10 +10,17 @@ use rand::Rng;
 use serde_json::{Value, json};
 use vctl_machinery::status::ApiError;
 
-use super::{Context, negotiate::{self, Accept, Form}, objects, respond, show};
+use super::{
+    Context,
+    negotiate::{self, Accept, Form},
+    objects, respond, show,
+};
 use crate::{
     document::resource_version,
-    objects::{Target, watch::{WatchItem, WatchQuery, open}},
+    objects::{
+        Target,
+        watch::{WatchItem, WatchQuery, open},
+    },
 };
 
 /// Without `timeoutSeconds` a watch lives for half an hour to an hour, so that not all of them end at once.
@@ -24,21 +31,34 @@ fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
     let initial = q.flag("sendInitialEvents") && q.has("sendInitialEvents");
     if q.has("sendInitialEvents") {
         if q.get("resourceVersionMatch") != "NotOlderThan" {
-            return Err(objects::list_error("resourceVersionMatch", "FieldValueForbidden",
-                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan".into()));
+            return Err(objects::list_error(
+                "resourceVersionMatch",
+                "FieldValueForbidden",
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan".into(),
+            ));
         }
         if initial && !q.flag("allowWatchBookmarks") {
-            return Err(objects::list_error("allowWatchBookmarks", "FieldValueForbidden",
-                "Forbidden: sendInitialEvents requires allowWatchBookmarks to be set".into()));
+            return Err(objects::list_error(
+                "allowWatchBookmarks",
+                "FieldValueForbidden",
+                "Forbidden: sendInitialEvents requires allowWatchBookmarks to be set".into(),
+            ));
         }
     } else if !q.get("resourceVersionMatch").is_empty() {
-        return Err(objects::list_error("resourceVersionMatch", "FieldValueForbidden",
-            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided".into()));
+        return Err(objects::list_error(
+            "resourceVersionMatch",
+            "FieldValueForbidden",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided".into(),
+        ));
     }
     let from = match q.get("resourceVersion") {
         "" | "0" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
-            objects::list_error("resourceVersion", "FieldValueInvalid", format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+            objects::list_error(
+                "resourceVersion",
+                "FieldValueInvalid",
+                format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"),
+            )
         })?),
     };
     let seconds = match q.get("timeoutSeconds").parse::<u64>() {
@@ -58,7 +78,9 @@ fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
 pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
     if accept.encoding != negotiate::Encoding::Json {
-        return Err(ApiError::not_acceptable("only the following media types are accepted: application/json;stream=watch"));
+        return Err(ApiError::not_acceptable(
+            "only the following media types are accepted: application/json;stream=watch",
+        ));
     }
     let query = query(context, &target)?;
     let call = Arc::new(context.call()?);
@@ -86,7 +108,15 @@ pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<
     Ok(response)
 }
 
-fn shown_as(target: &Target, accept: &Accept, include: &str, object: Value, kind: &str, first: bool, now: jiff::Timestamp) -> Value {
+fn shown_as(
+    target: &Target,
+    accept: &Accept,
+    include: &str,
+    object: Value,
+    kind: &str,
+    first: bool,
+    now: jiff::Timestamp,
+) -> Value {
     match accept.form {
         Form::Object => object,
         Form::Metadata => show::partial(&object, &accept.version),

@@ -46,7 +46,10 @@ async fn another_clusters_credentials_are_refused() {
     let header = format!("Bearer {}", token(&f, "default", json!({})).await);
     let request = Request::get("/api/v1/namespaces").header("authorization", header).body(Body::empty()).unwrap();
     assert_eq!(f.planes.handle("other", request, nobody()).await.status(), StatusCode::UNAUTHORIZED);
-    assert_eq!(f.send_as(&nobody(), &[("authorization", "Bearer nonsense")], "GET", MAPS, Value::Null).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        f.send_as(&nobody(), &[("authorization", "Bearer nonsense")], "GET", MAPS, Value::Null).await.0,
+        StatusCode::UNAUTHORIZED
+    );
 }
 
 #[tokio::test]
@@ -54,7 +57,16 @@ async fn an_expired_certificate_or_token_is_refused() {
     let f = Fixture::new().await;
     let header = format!("Bearer {}", token(&f, "default", json!({ "expirationSeconds": 600 })).await);
     let whoami = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
-    let ask = async || f.send_as(&nobody(), &[("authorization", &header)], "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", whoami.clone()).await;
+    let ask = async || {
+        f.send_as(
+            &nobody(),
+            &[("authorization", &header)],
+            "POST",
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            whoami.clone(),
+        )
+        .await
+    };
     let (status, answer) = ask().await;
     assert_eq!(status, StatusCode::CREATED, "{answer}");
     assert_eq!(answer["status"]["userInfo"]["username"], "system:serviceaccount:default:default");
@@ -131,7 +143,10 @@ async fn rights_come_and_go_with_bindings() {
     assert_eq!(ask("POST", MAPS, config_map("x", "1")).await.0, StatusCode::FORBIDDEN);
     assert_eq!(ask("GET", "/api/v1/namespaces/kube-system/configmaps", Value::Null).await.0, StatusCode::FORBIDDEN);
     let (_, answer) = ask("GET", "/api/v1/nodes/n", Value::Null).await;
-    assert_eq!(answer["message"], "nodes \"n\" is forbidden: User \"jane\" cannot get resource \"nodes\" in API group \"\" at the cluster scope");
+    assert_eq!(
+        answer["message"],
+        "nodes \"n\" is forbidden: User \"jane\" cannot get resource \"nodes\" in API group \"\" at the cluster scope"
+    );
     f.ok("DELETE", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/jane-view", Value::Null).await;
     assert_eq!(ask("GET", MAPS, Value::Null).await.0, StatusCode::FORBIDDEN);
 }
@@ -140,10 +155,12 @@ async fn rights_come_and_go_with_bindings() {
 async fn nobody_grants_what_they_do_not_have() {
     let f = Fixture::new().await;
     bind_jane(&f, "admin").await;
-    let role = |resource: &str| json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": resource },
-        "rules": [{ "apiGroups": [""], "resources": [resource], "verbs": ["get"] }],
-    });
+    let role = |resource: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": resource },
+            "rules": [{ "apiGroups": [""], "resources": [resource], "verbs": ["get"] }],
+        })
+    };
     let uri = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
     assert_eq!(f.send_as(&f.admin, &[AS_JANE], "POST", uri, role("configmaps")).await.0, StatusCode::CREATED);
     let (status, answer) = f.send_as(&f.admin, &[AS_JANE], "POST", uri, role("nodes")).await;
@@ -166,7 +183,11 @@ async fn nobody_grants_what_they_do_not_have() {
 async fn impersonation_takes_the_right_to() {
     let f = Fixture::new().await;
     let header = format!("Bearer {}", token(&f, "default", json!({})).await);
-    let headers = [("authorization", header.as_str()), ("impersonate-user", "kubernetes-admin"), ("impersonate-group", "system:masters")];
+    let headers = [
+        ("authorization", header.as_str()),
+        ("impersonate-user", "kubernetes-admin"),
+        ("impersonate-group", "system:masters"),
+    ];
     let (status, answer) = f.send_as(&nobody(), &headers, "GET", MAPS, Value::Null).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert_eq!(
@@ -182,7 +203,9 @@ async fn access_reviews_answer() {
     let review = async |resource: &str| {
         let body = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": { "resourceAttributes": { "verb": "list", "resource": resource, "namespace": "default" } } });
-        let (status, answer) = f.send_as(&f.admin, &[AS_JANE], "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body).await;
+        let (status, answer) = f
+            .send_as(&f.admin, &[AS_JANE], "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+            .await;
         assert_eq!(status, StatusCode::CREATED);
         answer["status"].clone()
     };
@@ -192,7 +215,8 @@ async fn access_reviews_answer() {
         json!({ "allowed": true, "reason": "RBAC: allowed by RoleBinding \"jane-view/default\" of ClusterRole \"view\" to User \"jane\"" })
     );
     let body = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": { "namespace": "default" } });
-    let (_, rules) = f.send_as(&f.admin, &[AS_JANE], "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body).await;
+    let (_, rules) =
+        f.send_as(&f.admin, &[AS_JANE], "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body).await;
     assert!(rules["status"]["resourceRules"].as_array().unwrap().len() > 3);
 }
 

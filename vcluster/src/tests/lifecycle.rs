@@ -4,7 +4,8 @@ use super::*;
 async fn a_new_cluster_has_what_kubernetes_has() {
     let f = Fixture::new().await;
     let namespaces = f.ok("GET", "/api/v1/namespaces", Value::Null).await;
-    let names: Vec<&str> = namespaces["items"].as_array().unwrap().iter().map(|n| n["metadata"]["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        namespaces["items"].as_array().unwrap().iter().map(|n| n["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     let service = f.ok("GET", "/api/v1/namespaces/default/services/kubernetes", Value::Null).await;
     assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
@@ -73,7 +74,10 @@ async fn creating_a_cluster_is_fast() {
 async fn version_health_and_discovery_answer() {
     let f = Fixture::new().await;
     let version = f.ok("GET", "/version", Value::Null).await;
-    assert_eq!((&version["major"], &version["minor"], &version["gitVersion"]), (&json!("1"), &json!("36"), &json!("v1.36.0")));
+    assert_eq!(
+        (&version["major"], &version["minor"], &version["gitVersion"]),
+        (&json!("1"), &json!("36"), &json!("v1.36.0"))
+    );
     assert_eq!(f.ok("GET", "/readyz", Value::Null).await, "ok");
     assert!(f.ok("GET", "/livez?verbose", Value::Null).await.as_str().unwrap().ends_with("livez check passed\n"));
     assert_eq!(f.ok("GET", "/api", Value::Null).await["versions"], json!(["v1"]));
@@ -90,7 +94,10 @@ async fn aggregated_discovery_is_negotiated_and_cached() {
     let f = Fixture::new().await;
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
     let response = f.raw(&f.admin, &[("accept", accept)], "GET", "/apis", Value::Null).await;
-    assert_eq!(response.headers()["content-type"], "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    assert_eq!(
+        response.headers()["content-type"],
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    );
     let etag = response.headers()["etag"].to_str().unwrap().to_owned();
     let body: Value = serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
     assert_eq!(body["kind"], "APIGroupDiscoveryList");

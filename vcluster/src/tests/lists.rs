@@ -48,17 +48,22 @@ async fn an_expired_token_offers_an_inconsistent_one() {
 #[tokio::test]
 async fn resource_versions_are_checked() {
     let f = filled().await;
-    let newest: u64 = f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let newest: u64 =
+        f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     let (status, _) = f.send("GET", &format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion=0"), Value::Null).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     let (status, _) = f.send("GET", &format!("{MAPS}?resourceVersionMatch=Exact"), Value::Null).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-    let exact = f.ok("GET", &format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion={}", newest - 1), Value::Null).await;
+    let exact =
+        f.ok("GET", &format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion={}", newest - 1), Value::Null).await;
     assert_eq!(names(&exact).len(), 5);
     f.ok("GET", &format!("{MAPS}?resourceVersion=0"), Value::Null).await;
     f.ok("GET", &format!("{MAPS}?resourceVersion={newest}"), Value::Null).await;
     let (status, answer) = f.send("GET", &format!("{MAPS}?resourceVersion={}", newest + 10), Value::Null).await;
-    assert_eq!((status, &answer["details"]["causes"][0]["reason"]), (StatusCode::GATEWAY_TIMEOUT, &json!("ResourceVersionTooLarge")));
+    assert_eq!(
+        (status, &answer["details"]["causes"][0]["reason"]),
+        (StatusCode::GATEWAY_TIMEOUT, &json!("ResourceVersionTooLarge"))
+    );
 }
 
 #[tokio::test]

@@ -30,10 +30,13 @@ async fn create_get_update_delete() {
     assert_eq!(deleted["details"], json!({ "name": "a", "kind": "configmaps", "uid": created["metadata"]["uid"] }));
     let (status, missing) = f.send("GET", &format!("{MAPS}/a"), Value::Null).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
-    assert_eq!(missing, json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "configmaps \"a\" not found",
-        "reason": "NotFound", "details": { "name": "a", "kind": "configmaps" }, "code": 404,
-    }));
+    assert_eq!(
+        missing,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "configmaps \"a\" not found",
+            "reason": "NotFound", "details": { "name": "a", "kind": "configmaps" }, "code": 404,
+        })
+    );
 }
 
 #[tokio::test]
@@ -42,20 +45,49 @@ async fn wrong_requests_are_refused_in_upstreams_words() {
     f.config_map("a", "1").await;
     let cases = [
         ("POST", MAPS.to_owned(), config_map("a", "1"), 409, "configmaps \"a\" already exists"),
-        ("POST", "/api/v1/namespaces/nope/configmaps".into(), config_map("a", "1"), 404, "namespaces \"nope\" not found"),
+        (
+            "POST",
+            "/api/v1/namespaces/nope/configmaps".into(),
+            config_map("a", "1"),
+            404,
+            "namespaces \"nope\" not found",
+        ),
         ("PUT", format!("{MAPS}/b"), config_map("b", "1"), 404, "configmaps \"b\" not found"),
-        ("PUT", format!("{MAPS}/a"), config_map("b", "1"), 400, "the name of the object (b) does not match the name on the URL (a)"),
-        ("POST", MAPS.into(), json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "x" } }), 400,
-            "the API version in the data (apps/v1) does not match the expected API version (v1)"),
-        ("POST", MAPS.into(), json!({ "metadata": { "name": "x", "namespace": "kube-system" } }), 400,
-            "the namespace of the provided object does not match the namespace sent on the request"),
-        ("DELETE", "/api/v1/namespaces/default".into(), Value::Null, 403, "namespaces \"default\" is forbidden: this namespace may not be deleted"),
+        (
+            "PUT",
+            format!("{MAPS}/a"),
+            config_map("b", "1"),
+            400,
+            "the name of the object (b) does not match the name on the URL (a)",
+        ),
+        (
+            "POST",
+            MAPS.into(),
+            json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "x" } }),
+            400,
+            "the API version in the data (apps/v1) does not match the expected API version (v1)",
+        ),
+        (
+            "POST",
+            MAPS.into(),
+            json!({ "metadata": { "name": "x", "namespace": "kube-system" } }),
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces/default".into(),
+            Value::Null,
+            403,
+            "namespaces \"default\" is forbidden: this namespace may not be deleted",
+        ),
     ];
     for (method, uri, body, code, message) in cases {
         let (status, answer) = f.send(method, &uri, body).await;
         assert_eq!((status.as_u16(), answer["message"].as_str()), (code, Some(message)), "{method} {uri}");
     }
-    let (status, answer) = f.send_as(&f.admin, &[("content-type", "text/plain")], "POST", MAPS, config_map("x", "1")).await;
+    let (status, answer) =
+        f.send_as(&f.admin, &[("content-type", "text/plain")], "POST", MAPS, config_map("x", "1")).await;
     assert_eq!((status.as_u16(), &answer["reason"]), (415, &json!("UnsupportedMediaType")));
     let big = config_map("big", &"x".repeat(4 << 20));
     let (status, answer) = f.send("POST", MAPS, big).await;
@@ -81,7 +113,10 @@ async fn dry_runs_store_nothing() {
     assert_eq!(f.send("POST", &format!("{MAPS}?dryRun=All"), config_map("a", "1")).await.0, StatusCode::CONFLICT);
     f.ok("DELETE", &format!("{MAPS}/a"), json!({ "dryRun": ["All"] })).await;
     f.ok("GET", &format!("{MAPS}/a"), Value::Null).await;
-    assert_eq!(f.send("POST", &format!("{MAPS}?dryRun=Some"), config_map("c", "1")).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        f.send("POST", &format!("{MAPS}?dryRun=Some"), config_map("c", "1")).await.0,
+        StatusCode::UNPROCESSABLE_ENTITY
+    );
 }
 
 #[tokio::test]
@@ -117,13 +152,19 @@ async fn deletion_honours_preconditions() {
     f.config_map("a", "1").await;
     let (status, answer) = f.send("DELETE", &format!("{MAPS}/a"), json!({ "preconditions": { "uid": "other" } })).await;
     assert_eq!(status, StatusCode::CONFLICT);
-    assert!(answer["message"].as_str().unwrap().contains("the UID in the precondition (other) does not match the UID in record"));
+    assert!(
+        answer["message"]
+            .as_str()
+            .unwrap()
+            .contains("the UID in the precondition (other) does not match the UID in record")
+    );
 }
 
 #[tokio::test]
 async fn leases_are_created_by_update() {
     let f = Fixture::new().await;
-    let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "l" }, "spec": {} });
+    let lease =
+        json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "l" }, "spec": {} });
     let (status, _) = f.send("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease.clone()).await;
     assert_eq!(status, StatusCode::CREATED);
     let (status, answer) = f.send("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease).await;
@@ -135,7 +176,10 @@ async fn a_namespace_goes_when_it_is_finalized() {
     let f = Fixture::new().await;
     f.ok("POST", "/api/v1/namespaces", json!({ "metadata": { "name": "team" } })).await;
     let marked = f.ok("DELETE", "/api/v1/namespaces/team", Value::Null).await;
-    assert_eq!((&marked["status"]["phase"], &marked["spec"]["finalizers"]), (&json!("Terminating"), &json!(["kubernetes"])));
+    assert_eq!(
+        (&marked["status"]["phase"], &marked["spec"]["finalizers"]),
+        (&json!("Terminating"), &json!(["kubernetes"]))
+    );
     let (status, answer) = f.send("POST", "/api/v1/namespaces/team/configmaps", config_map("late", "1")).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert_eq!(answer["details"]["causes"][0]["reason"], "NamespaceTerminating");
@@ -163,17 +207,34 @@ async fn status_and_spec_change_apart_and_generation_counts_the_spec() {
     both["spec"]["replicas"] = 2.into();
     both["status"] = json!({ "replicas": 5 });
     let status = f.ok("PUT", &format!("{uri}/d/status"), both.clone()).await;
-    assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"], &status["metadata"]["generation"]), (&json!(1), &json!(5), &json!(1)));
+    assert_eq!(
+        (&status["spec"]["replicas"], &status["status"]["replicas"], &status["metadata"]["generation"]),
+        (&json!(1), &json!(5), &json!(1))
+    );
     both["metadata"]["resourceVersion"] = Value::Null;
     both["status"] = json!({ "replicas": 7 });
     let spec = f.ok("PUT", &format!("{uri}/d"), both).await;
-    assert_eq!((&spec["spec"]["replicas"], &spec["status"]["replicas"], &spec["metadata"]["generation"]), (&json!(2), &json!(5), &json!(2)));
+    assert_eq!(
+        (&spec["spec"]["replicas"], &spec["status"]["replicas"], &spec["metadata"]["generation"]),
+        (&json!(2), &json!(5), &json!(2))
+    );
     let scale = f.ok("GET", &format!("{uri}/d/scale"), Value::Null).await;
-    assert_eq!((&scale["kind"], &scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!("Scale"), &json!(2), &json!("app=d")));
+    assert_eq!(
+        (&scale["kind"], &scale["spec"]["replicas"], &scale["status"]["selector"]),
+        (&json!("Scale"), &json!(2), &json!("app=d"))
+    );
     let mut up = scale;
     up["spec"]["replicas"] = 4.into();
     assert_eq!(f.ok("PUT", &format!("{uri}/d/scale"), up).await["spec"]["replicas"], 4);
-    let patched = f.send_as(&f.admin, &[("content-type", "application/merge-patch+json")], "PATCH", &format!("{uri}/d/scale"), json!({ "spec": { "replicas": 6 } })).await;
+    let patched = f
+        .send_as(
+            &f.admin,
+            &[("content-type", "application/merge-patch+json")],
+            "PATCH",
+            &format!("{uri}/d/scale"),
+            json!({ "spec": { "replicas": 6 } }),
+        )
+        .await;
     assert_eq!((patched.0, &patched.1["spec"]["replicas"]), (StatusCode::OK, &json!(6)), "{}", patched.1);
 }
 
@@ -185,7 +246,15 @@ async fn concurrent_patches_all_count() {
         let f = f.clone();
         async move {
             let patch = json!({ "data": { format!("k{i}"): "v" } });
-            f.send_as(&f.admin, &[("content-type", "application/merge-patch+json")], "PATCH", &format!("{MAPS}/a"), patch).await.0
+            f.send_as(
+                &f.admin,
+                &[("content-type", "application/merge-patch+json")],
+                "PATCH",
+                &format!("{MAPS}/a"),
+                patch,
+            )
+            .await
+            .0
         }
     });
     assert!(futures::future::join_all(patches).await.iter().all(|s| *s == StatusCode::OK));
@@ -198,7 +267,10 @@ async fn yaml_comes_and_goes() {
     let request = Request::post(MAPS).header("content-type", "application/yaml").header("accept", "application/yaml");
     let request = request.body(Body::from("metadata: {name: y}\ndata: {k: v}\n")).unwrap();
     let response = f.planes.handle(NAME, request, f.admin.clone()).await;
-    assert_eq!((response.status(), &response.headers()["content-type"]), (StatusCode::CREATED, &http::HeaderValue::from_static("application/yaml")));
+    assert_eq!(
+        (response.status(), &response.headers()["content-type"]),
+        (StatusCode::CREATED, &http::HeaderValue::from_static("application/yaml"))
+    );
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let value: Value = serde_yaml::from_slice(&body).unwrap();
     assert_eq!(value["data"]["k"], "v");
@@ -207,7 +279,8 @@ async fn yaml_comes_and_goes() {
 #[tokio::test]
 async fn texts_of_a_secret_become_data() {
     let f = Fixture::new().await;
-    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "a": "b" } });
+    let secret =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "a": "b" } });
     let secret = f.ok("POST", "/api/v1/namespaces/default/secrets", secret).await;
     assert_eq!((&secret["data"], secret.get("stringData")), (&json!({ "a": "Yg==" }), None));
 }
@@ -232,6 +305,11 @@ async fn a_custom_resource_is_served_once_defined() {
     let stored = f.ok("GET", definition, Value::Null).await;
     f.ok("DELETE", definition, Value::Null).await;
     assert_eq!(f.send("GET", uri, Value::Null).await.0, StatusCode::NOT_FOUND);
-    f.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json!({ "metadata": { "name": stored["metadata"]["name"] }, "spec": stored["spec"] })).await;
+    f.ok(
+        "POST",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        json!({ "metadata": { "name": stored["metadata"]["name"] }, "spec": stored["spec"] }),
+    )
+    .await;
     assert_eq!(f.ok("GET", uri, Value::Null).await["items"], json!([]));
 }

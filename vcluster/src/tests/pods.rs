@@ -9,11 +9,17 @@ async fn a_new_pod_is_admitted() {
     let pod = f.ok("POST", PODS, pod("p")).await;
     assert_eq!(pod["status"], json!({ "phase": "Pending", "qosClass": "BestEffort" }));
     assert_eq!(pod["spec"]["serviceAccountName"], "default");
-    assert_eq!((&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
+    assert_eq!(
+        (&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]),
+        (&json!(0), &json!("PreemptLowerPriority"))
+    );
     assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 2);
     let volume = &pod["spec"]["volumes"][0];
     assert!(volume["name"].as_str().unwrap().starts_with("kube-api-access-"));
-    assert_eq!(pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    assert_eq!(
+        pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"],
+        "/var/run/secrets/kubernetes.io/serviceaccount"
+    );
     let mut stray = super::pod("stray");
     stray["spec"]["serviceAccountName"] = "nope".into();
     let (status, answer) = f.send("POST", PODS, stray).await;
@@ -31,8 +37,10 @@ async fn a_bound_pod_gets_its_grace() {
     let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "p" }, "target": { "kind": "Node", "name": "n1" } });
     f.ok("POST", &format!("{PODS}/p/binding"), binding.clone()).await;
     let (status, answer) = f.send("POST", &format!("{PODS}/p/binding"), binding).await;
-    assert_eq!((status, answer["message"].as_str().unwrap()), (StatusCode::CONFLICT,
-        "Operation cannot be fulfilled on pods \"p\": pod p is already assigned to node \"n1\""));
+    assert_eq!(
+        (status, answer["message"].as_str().unwrap()),
+        (StatusCode::CONFLICT, "Operation cannot be fulfilled on pods \"p\": pod p is already assigned to node \"n1\"")
+    );
     let log = f.ok("GET", &format!("{PODS}/p/log?tailLines=3"), Value::Null).await;
     assert_eq!(log, "p c Some(3)\n");
     let marked = f.ok("DELETE", &format!("{PODS}/p"), json!({ "gracePeriodSeconds": 20 })).await;
@@ -59,12 +67,16 @@ async fn addresses_and_ports_are_given_once() {
     }))
     .await;
     let ips: std::collections::HashSet<_> = all.iter().map(|s| s["spec"]["clusterIP"].as_str().unwrap()).collect();
-    let ports: std::collections::HashSet<_> = all.iter().map(|s| s["spec"]["ports"][0]["nodePort"].as_u64().unwrap()).collect();
+    let ports: std::collections::HashSet<_> =
+        all.iter().map(|s| s["spec"]["ports"][0]["nodePort"].as_u64().unwrap()).collect();
     assert_eq!((ips.len(), ports.len()), (30, 30));
 
     let ip = all[0]["spec"]["clusterIP"].as_str().unwrap();
     let (status, answer) = f.send("POST", SERVICES, service("same", json!({ "clusterIP": ip }))).await;
-    assert_eq!((status, &answer["details"]["causes"][0]["field"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("spec.clusterIPs")));
+    assert_eq!(
+        (status, &answer["details"]["causes"][0]["field"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("spec.clusterIPs"))
+    );
     f.ok("DELETE", &format!("{SERVICES}/s0"), Value::Null).await;
     f.ok("POST", SERVICES, service("same", json!({ "clusterIP": ip }))).await;
 
@@ -93,7 +105,10 @@ async fn an_eviction_asks_the_budget() {
     let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "p" } });
     let (status, answer) = f.send("POST", &format!("{PODS}/p/eviction"), eviction.clone()).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(answer["details"]["causes"][0]["message"], "The disruption budget b needs 1 healthy pods and has 1 currently");
+    assert_eq!(
+        answer["details"]["causes"][0]["message"],
+        "The disruption budget b needs 1 healthy pods and has 1 currently"
+    );
     budget["status"]["disruptionsAllowed"] = 1.into();
     f.ok("PUT", &format!("{budgets}/b/status"), budget).await;
     f.ok("POST", &format!("{PODS}/p/eviction"), eviction).await;

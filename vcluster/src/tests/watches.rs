@@ -46,7 +46,8 @@ async fn a_watch_continues_where_a_list_ends() {
         let (kind, object) = events.next().await.unwrap();
         seen.push((kind, object["metadata"]["name"].as_str().unwrap().to_owned()));
     }
-    let expected = [("ADDED", "before"), ("ADDED", "after"), ("DELETED", "before")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let expected =
+        [("ADDED", "before"), ("ADDED", "after"), ("DELETED", "before")].map(|(a, b)| (a.to_owned(), b.to_owned()));
     assert_eq!(seen, expected);
 }
 
@@ -54,20 +55,31 @@ async fn a_watch_continues_where_a_list_ends() {
 async fn initial_events_end_with_a_bookmark() {
     let f = Fixture::new().await;
     f.config_map("a", "1").await;
-    let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=";
+    let query =
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=";
     let mut events = Events::open(&f, &format!("{MAPS}?{query}")).await;
     assert_eq!(events.next().await.unwrap().0, "ADDED");
     assert_eq!(events.next().await.unwrap().0, "ADDED");
     let (kind, bookmark) = events.next().await.unwrap();
-    assert_eq!((kind.as_str(), &bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"]), ("BOOKMARK", &json!("true")));
-    assert_eq!(f.send("GET", &format!("{MAPS}?watch=true&sendInitialEvents=true"), Value::Null).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        (kind.as_str(), &bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"]),
+        ("BOOKMARK", &json!("true"))
+    );
+    assert_eq!(
+        f.send("GET", &format!("{MAPS}?watch=true&sendInitialEvents=true"), Value::Null).await.0,
+        StatusCode::UNPROCESSABLE_ENTITY
+    );
 }
 
 #[tokio::test]
 async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
     let f = Fixture::new().await;
     let version = f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    let mut events = Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=1&allowWatchBookmarks=true")).await;
+    let mut events = Events::open(
+        &f,
+        &format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=1&allowWatchBookmarks=true"),
+    )
+    .await;
     assert_eq!(events.next().await.unwrap().0, "BOOKMARK");
     assert!(events.next().await.is_none());
 }
@@ -76,10 +88,17 @@ async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
 async fn a_bookmark_is_as_far_as_the_cluster() {
     let f = Fixture::new().await;
     let version = f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    let mut events = Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=3&allowWatchBookmarks=true")).await;
+    let mut events = Events::open(
+        &f,
+        &format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=3&allowWatchBookmarks=true"),
+    )
+    .await;
     let other = f.ok("POST", "/api/v1/namespaces", json!({ "metadata": { "name": "elsewhere" } })).await;
     let (kind, bookmark) = events.next().await.unwrap();
-    assert_eq!((kind.as_str(), &bookmark["metadata"]["resourceVersion"]), ("BOOKMARK", &other["metadata"]["resourceVersion"]));
+    assert_eq!(
+        (kind.as_str(), &bookmark["metadata"]["resourceVersion"]),
+        ("BOOKMARK", &other["metadata"]["resourceVersion"])
+    );
 }
 
 #[tokio::test]
