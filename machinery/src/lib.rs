@@ -9,6 +9,7 @@ pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
+pub mod quantity;
 pub mod schema;
 pub mod selector;
 mod shape;

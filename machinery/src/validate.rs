@@ -1,8 +1,15 @@
 //! Validation per kind, with upstream's field paths, reasons and messages.
 
+mod check;
+mod cluster;
+mod metadata;
+mod pod;
+mod workload;
+
 use serde_json::Value;
 
 use crate::catalog::Descriptor;
+use check::{At, Errors};
 
 /// One field that is not right: `field.Error` of apimachinery.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,12 +38,41 @@ impl std::fmt::Display for FieldError {
 
 /// Checks a new object (after defaulting, with its metadata filled in).
 pub fn create(descriptor: &Descriptor, object: &Value) -> Vec<FieldError> {
-    let _ = (descriptor, object);
-    Vec::new()
+    let mut errors = Errors::default();
+    let root = At::root(object);
+    metadata::create(descriptor, &root, &mut errors);
+    if !descriptor.custom {
+        kind(descriptor, &root, &mut errors);
+    }
+    errors.0
 }
 
 /// Checks a change: the new object by itself, and what must not change. `subresource` is "" or "status", "scale", ..
 pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
-    let _ = (descriptor, subresource, new, old);
-    Vec::new()
+    let mut errors = Errors::default();
+    let (new, old) = (At::root(new), At::root(old));
+    metadata::update(&new, &old, &mut errors);
+    if subresource.is_empty() && !descriptor.custom {
+        // Only what changes is checked: an object that is there must be able to lose its finalizers.
+        if !check::same(new.field("spec").value, old.field("spec").value) || !new.field("spec").exists() {
+            kind(descriptor, &new, &mut errors);
+        }
+        if descriptor.group.is_empty() && descriptor.plural == "pods" {
+            pod::update(&new, &old, &mut errors);
+        }
+        workload::update(descriptor, &new, &old, &mut errors);
+        cluster::update(descriptor, &new, &old, &mut errors);
+    }
+    errors.0
 }
+
+fn kind(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
+    if descriptor.group.is_empty() && descriptor.plural == "pods" {
+        pod::spec(&object.field("spec"), &["Always", "OnFailure", "Never"], errors);
+    }
+    workload::common(descriptor, object, errors);
+    cluster::common(descriptor, object, errors);
+}
+
+#[cfg(test)]
+mod tests;

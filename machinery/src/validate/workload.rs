@@ -1,0 +1,182 @@
+//! Workloads: what has a pod template.
+
+use serde_json::Value;
+
+use super::{
+    check::{At, Errors},
+    pod,
+};
+use crate::{catalog::Descriptor, selector::LabelSelector};
+
+/// The template and the selector that must find its pods.
+fn template(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
+    let template = spec.field("template");
+    errors.labels(&template.field("metadata").field("labels"));
+    pod::spec(&template.field("spec"), policies, errors);
+}
+
+fn selected(spec: &At<'_>, errors: &mut Errors) {
+    let selector = spec.field("selector");
+    if !selector.exists() {
+        errors.required(&selector, "");
+        return;
+    }
+    errors.selector(&selector);
+    if selector.field("matchLabels").is_empty() && selector.field("matchExpressions").is_empty() {
+        errors.invalid(&selector, "empty selector is invalid for deployment");
+        return;
+    }
+    let labels = spec.field("template").field("metadata").field("labels");
+    if let Ok(parsed) = LabelSelector::from_object(selector.value) {
+        if !parsed.matches(labels.value) {
+            errors.invalid(&labels, "`selector` does not match template `labels`");
+        }
+    }
+}
+
+/// A number or a percentage that is not negative.
+fn int_or_percent(at: &At<'_>, errors: &mut Errors) {
+    match at.value {
+        Value::String(text) => {
+            let digits = text.strip_suffix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+            if !digits {
+                errors.invalid(at, "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')");
+            }
+        }
+        _ => errors.non_negative(at),
+    }
+}
+
+fn is_zero(at: &At<'_>) -> bool {
+    at.value.as_i64() == Some(0) || at.text() == "0%"
+}
+
+pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
+    let spec = object.field("spec");
+    match descriptor.plural.as_str() {
+        "deployments" => {
+            errors.non_negative(&spec.field("replicas"));
+            selected(&spec, errors);
+            template(&spec, &["Always"], errors);
+            let strategy = spec.field("strategy");
+            errors.if_set_one_of(&strategy.field("type"), &["Recreate", "RollingUpdate"]);
+            let rolling = strategy.field("rollingUpdate");
+            if strategy.field("type").text() == "Recreate" && rolling.exists() {
+                errors.forbidden(&rolling, "may not be specified when strategy `type` is 'Recreate'");
+            } else if rolling.exists() {
+                let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
+                int_or_percent(&unavailable, errors);
+                int_or_percent(&surge, errors);
+                if is_zero(&unavailable) && is_zero(&surge) {
+                    errors.invalid(&unavailable, "may not be 0 when `maxSurge` is 0");
+                }
+            }
+            for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+                errors.non_negative(&spec.field(field));
+            }
+            let deadline = spec.field("progressDeadlineSeconds");
+            if let (Some(d), m) = (deadline.value.as_i64(), spec.field("minReadySeconds").value.as_i64().unwrap_or(0)) {
+                if d <= m {
+                    errors.invalid(&deadline, "must be greater than minReadySeconds");
+                }
+            }
+        }
+        "replicasets" | "daemonsets" | "statefulsets" => {
+            for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
+                errors.non_negative(&spec.field(field));
+            }
+            selected(&spec, errors);
+            template(&spec, &["Always"], errors);
+            if descriptor.plural != "replicasets" {
+                errors.if_set_one_of(&spec.field("updateStrategy").field("type"), &["OnDelete", "RollingUpdate"]);
+            }
+            errors.if_set_one_of(&spec.field("podManagementPolicy"), &["OrderedReady", "Parallel"]);
+        }
+        "jobs" => {
+            job(&spec, errors);
+            let selector = spec.field("selector");
+            if !selector.exists() {
+                errors.required(&selector, "");
+            }
+        }
+        "cronjobs" => {
+            let schedule = spec.field("schedule");
+            if schedule.is_empty() {
+                errors.required(&schedule, "");
+            } else if schedule.text().contains("TZ") {
+                errors.invalid(&schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
+            } else if !schedule.text().starts_with('@') && schedule.text().split_whitespace().count() != 5 {
+                let fields = schedule.text().split_whitespace().count();
+                errors.invalid(&schedule, &format!("expected exactly 5 fields, found {fields}: [{}]", schedule.text()));
+            }
+            errors.if_set_one_of(&spec.field("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
+            for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+                errors.non_negative(&spec.field(field));
+            }
+            job(&spec.field("jobTemplate").field("spec"), errors);
+            if object.field("metadata").field("name").text().len() > 52 {
+                errors.invalid(&object.field("metadata").field("name"), "must be no more than 52 characters");
+            }
+        }
+        "podtemplates" => template(object, &["Always", "OnFailure", "Never"], errors),
+        _ => {}
+    }
+}
+
+fn job(spec: &At<'_>, errors: &mut Errors) {
+    for field in ["parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"] {
+        errors.non_negative(&spec.field(field));
+    }
+    errors.positive(&spec.field("activeDeadlineSeconds"));
+    let mode = spec.field("completionMode");
+    errors.if_set_one_of(&mode, &["Indexed", "NonIndexed"]);
+    if mode.text() == "Indexed" && !spec.field("completions").exists() {
+        errors.required(&spec.field("completions"), "when completion mode is Indexed");
+    }
+    template(spec, &["OnFailure", "Never"], errors);
+}
+
+pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
+    let (new, old) = (new.field("spec"), old.field("spec"));
+    match descriptor.plural.as_str() {
+        "deployments" | "replicasets" | "daemonsets" => errors.immutable(&new.field("selector"), &old.field("selector")),
+        "statefulsets" => {
+            let mutable = [
+                "replicas",
+                "ordinals",
+                "template",
+                "updateStrategy",
+                "revisionHistoryLimit",
+                "persistentVolumeClaimRetentionPolicy",
+                "minReadySeconds",
+            ];
+            let strip = |spec: &Value| {
+                let mut spec = spec.clone();
+                if let Some(fields) = spec.as_object_mut() {
+                    fields.retain(|key, _| !mutable.contains(&&**key));
+                }
+                spec
+            };
+            if !super::check::same(&strip(new.value), &strip(old.value)) {
+                errors.forbidden(
+                    &new,
+                    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+                     'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+                );
+            }
+        }
+        "jobs" => {
+            errors.immutable(&new.field("selector"), &old.field("selector"));
+            errors.immutable(&new.field("completionMode"), &old.field("completionMode"));
+            errors.immutable(&new.field("podFailurePolicy"), &old.field("podFailurePolicy"));
+            if new.field("completionMode").text() != "Indexed" {
+                errors.immutable(&new.field("completions"), &old.field("completions"));
+            }
+            // The scheduling directives of a suspended job may change.
+            if old.field("suspend").value != &Value::Bool(true) {
+                errors.immutable(&new.field("template"), &old.field("template"));
+            }
+        }
+        _ => {}
+    }
+}
