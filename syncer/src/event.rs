@@ -144,7 +144,8 @@ mod tests {
     #[test]
     fn a_pod_cannot_flood() {
         let mut correlator = Correlator::default();
-        let written = (0..1000).filter(|n| correlator.record(Tenant(1), "w", &event(&n.to_string()), 5_000).is_some()).count();
+        let written =
+            (0..1000).filter(|n| correlator.record(Tenant(1), "w", &event(&n.to_string()), 5_000).is_some()).count();
         assert_eq!(written, 25);
         assert!(correlator.record(Tenant(1), "w", &event("later"), 5_000 + 300_000).is_some());
     }

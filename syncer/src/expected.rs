@@ -32,7 +32,13 @@ pub(crate) struct Delta<T> {
 impl<T: PartialEq> Expected<T> {
     /// Empty. `start` must be above every generation that an earlier process gave out; the time of day in microseconds is.
     pub(crate) fn new(start: u64) -> Self {
-        Self { generation: start, floor: start, items: HashMap::new(), changes: BTreeMap::new(), removed: HashMap::new() }
+        Self {
+            generation: start,
+            floor: start,
+            items: HashMap::new(),
+            changes: BTreeMap::new(),
+            removed: HashMap::new(),
+        }
     }
 
     #[cfg(test)]

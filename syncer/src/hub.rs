@@ -68,7 +68,9 @@ pub enum HubError {
     #[error(transparent)]
     Pki(#[from] PkiError),
     /// A worker's name that is no DNS-1123 label.
-    #[error("{0:?} is not a valid worker name: use at most 63 lower-case letters, digits and '-', starting and ending with a letter or digit")]
+    #[error(
+        "{0:?} is not a valid worker name: use at most 63 lower-case letters, digits and '-', starting and ending with a letter or digit"
+    )]
     Name(String),
 }
 

@@ -96,7 +96,8 @@ fn endpoints(port: &Value, slices: &[&Value]) -> Vec<Endpoint> {
     let name = port.text("/name");
     let (mut ready, mut serving) = (BTreeSet::new(), BTreeSet::new());
     for slice in slices {
-        let Some(number) = slice.items("/ports").iter().find(|p| p.text("/name") == name).and_then(|p| p.number("/port"))
+        let Some(number) =
+            slice.items("/ports").iter().find(|p| p.text("/name") == name).and_then(|p| p.number("/port"))
         else {
             continue;
         };

@@ -16,7 +16,8 @@ pub(crate) enum Health {
 
 /// The Node as it should be, on the base of the one that is there (null for none): what others wrote stays.
 pub(crate) fn node(name: &str, kind: &str, report: &NodeReport, health: Health, present: &Value, now_ms: i64) -> Value {
-    let mut node = if present.is_object() { present.clone() } else { json!({ "metadata": { "name": name }, "spec": {} }) };
+    let mut node =
+        if present.is_object() { present.clone() } else { json!({ "metadata": { "name": name }, "spec": {} }) };
     node["apiVersion"] = "v1".into();
     node["kind"] = "Node".into();
     let mut labels = map(&node["metadata"]["labels"]);
@@ -105,7 +106,8 @@ fn conditions(health: Health, present: &Value, now_ms: i64) -> Vec<Value> {
                 Health::Ready => (status, reason, message),
                 Health::Unknown => ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."),
             };
-            let before = present.items("/conditions").iter().find(|c| c.text("/type") == kind && c.text("/status") == status);
+            let before =
+                present.items("/conditions").iter().find(|c| c.text("/type") == kind && c.text("/status") == status);
             let since = |pointer: &str| {
                 before.and_then(|c| c.some_text(pointer)).map_or_else(|| time(now_ms), ToOwned::to_owned)
             };

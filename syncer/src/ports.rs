@@ -27,11 +27,23 @@ pub trait VirtualApi: Send + Sync {
     async fn get(&self, caller: Caller<'_>, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError>;
 
     /// Creates an object.
-    async fn create(&self, caller: Caller<'_>, resource: &str, namespace: &str, object: Value) -> Result<Value, ApiError>;
+    async fn create(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, ApiError>;
 
     /// Replaces an object, compare-and-swap by its resourceVersion.
-    async fn update(&self, caller: Caller<'_>, resource: &str, namespace: &str, name: &str, object: Value)
-    -> Result<Value, ApiError>;
+    async fn update(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        object: Value,
+    ) -> Result<Value, ApiError>;
 
     /// Replaces the `status` of an object, compare-and-swap by its resourceVersion.
     async fn update_status(
@@ -44,12 +56,23 @@ pub trait VirtualApi: Send + Sync {
     ) -> Result<Value, ApiError>;
 
     /// Deletes an object; `options` is a `meta/v1 DeleteOptions` (preconditions, grace).
-    async fn delete(&self, caller: Caller<'_>, resource: &str, namespace: &str, name: &str, options: Value)
-    -> Result<(), ApiError>;
+    async fn delete(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        options: Value,
+    ) -> Result<(), ApiError>;
 
     /// Subresource `token` of a ServiceAccount: takes and returns an `authentication.k8s.io/v1 TokenRequest`.
-    async fn token(&self, caller: Caller<'_>, namespace: &str, service_account: &str, request: Value)
-    -> Result<Value, ApiError>;
+    async fn token(
+        &self,
+        caller: Caller<'_>,
+        namespace: &str,
+        service_account: &str,
+        request: Value,
+    ) -> Result<Value, ApiError>;
 
     /// Serves the TLS bytes of a pod's connection to its API server until it ends. `peer` is the pod's address.
     async fn tunnel(&self, environment: &str, peer: &str, stream: Box<dyn Duplex>);

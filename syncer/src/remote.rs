@@ -13,8 +13,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use vctl_api::agent::{
-    self, DnsRecord, ExpectedDns, ExpectedPods, ExpectedServices, OpenStream, ServerMessage, Service, open_stream::Request,
-    server_message::Message,
+    self, DnsRecord, ExpectedDns, ExpectedPods, ExpectedServices, OpenStream, ServerMessage, Service,
+    open_stream::Request, server_message::Message,
 };
 use vctl_machinery::status::ApiError;
 use vctl_runtime::tasks::Tasks;

@@ -132,7 +132,8 @@ fn observe(pod: &Value, now_ms: i64) -> (agent::PodStatus, Option<i64>) {
     };
     let running =
         |from: i64| agent::ContainerState { state: Some(State::Running(agent::Running { started_at_ms: from })) };
-    let (mut state, mut last_state, mut count, mut ready, mut next) = (running(started), None, 0, now_ms >= ready_at, None);
+    let (mut state, mut last_state, mut count, mut ready, mut next) =
+        (running(started), None, 0, now_ms >= ready_at, None);
     if !ready {
         next = Some(ready_at);
     }
@@ -218,7 +219,9 @@ impl Target for Simulated {
                 .map(|c| agent::ContainerStats {
                     name: c.name.clone(),
                     cpu_nano_cores: cpu.unwrap_or_default().try_into().unwrap_or(i64::MAX),
-                    memory_working_set_bytes: (memory.unwrap_or_default() / 1_000_000_000).try_into().unwrap_or(i64::MAX),
+                    memory_working_set_bytes: (memory.unwrap_or_default() / 1_000_000_000)
+                        .try_into()
+                        .unwrap_or(i64::MAX),
                 })
                 .collect();
             let stats = agent::PodStats {

@@ -37,7 +37,8 @@ pub fn status(pod: &Value, observed: &agent::PodStatus, now_ms: i64) -> Value {
         set("hostIP", text(&observed.host_ip));
         set("hostIPs", Some(json!([{ "ip": observed.host_ip }])));
     }
-    let ip = if observed.pod_ip.is_empty() && pod.flag("/spec/hostNetwork") { &observed.host_ip } else { &observed.pod_ip };
+    let ip =
+        if observed.pod_ip.is_empty() && pod.flag("/spec/hostNetwork") { &observed.host_ip } else { &observed.pod_ip };
     if !ip.is_empty() {
         set("podIP", text(ip));
         set("podIPs", Some(json!([{ "ip": ip }])));

@@ -25,7 +25,13 @@ fn observed(uid: &str, name: &str) -> PodStatus {
         host_ip: "10.0.0.1".into(),
         start_time_ms: 1_000,
         sandbox_ready: true,
-        containers: vec![ContainerStatus { name: "app".into(), state: Some(state), ready: true, started: true, ..ContainerStatus::default() }],
+        containers: vec![ContainerStatus {
+            name: "app".into(),
+            state: Some(state),
+            ready: true,
+            started: true,
+            ..ContainerStatus::default()
+        }],
         ..PodStatus::default()
     }
 }
@@ -52,9 +58,14 @@ async fn simulated_pods_become_ready_and_go() {
     assert_eq!((&web["status"]["phase"], &web["status"]["qosClass"]), (&json!("Running"), &json!("BestEffort")));
     let mut job = pod("job", "u2", "sim");
     job["spec"]["restartPolicy"] = "Never".into();
-    job["metadata"]["annotations"] = json!({ "vctl.dev/sim-complete-after": "50ms", "vctl.dev/sim-exit-code": "3", "vctl.dev/sim-cpu": "250m" });
+    job["metadata"]["annotations"] =
+        json!({ "vctl.dev/sim-complete-after": "50ms", "vctl.dev/sim-exit-code": "3", "vctl.dev/sim-cpu": "250m" });
     world.api.put("env", "pods", "default", "job", job).await;
-    let job = world.api.until("env", "pods", "default", "job", |p| p.is_some_and(|p| p["status"]["phase"] == "Failed")).await.unwrap();
+    let job = world
+        .api
+        .until("env", "pods", "default", "job", |p| p.is_some_and(|p| p["status"]["phase"] == "Failed"))
+        .await
+        .unwrap();
     assert_eq!(job["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
     assert_eq!(world.hub.stats("env")[0].containers[0].cpu_nano_cores, 250_000_000);
     let refused = world.hub.logs(target("web", "u1", "sim"), LogOptions::default()).await.err().unwrap();
@@ -67,7 +78,10 @@ async fn simulated_pods_become_ready_and_go() {
     // Nothing is written while nothing changes.
     let writes = world.api.writes.load(Ordering::SeqCst);
     world.api.put("env", "configmaps", "default", "x", json!({ "metadata": { "name": "x" } })).await;
-    world.api.put("env", "pods", "default", "unbound", json!({ "metadata": { "name": "unbound", "uid": "u9" }, "spec": {} })).await;
+    world
+        .api
+        .put("env", "pods", "default", "unbound", json!({ "metadata": { "name": "unbound", "uid": "u9" }, "spec": {} }))
+        .await;
     world.api.put("env", "pods", "default", "last", pod("last", "u3", "sim")).await;
     world.api.until("env", "pods", "default", "last", ready).await;
     assert_eq!(world.api.writes.load(Ordering::SeqCst), writes + 1);
@@ -79,7 +93,8 @@ async fn a_token_joins_once_and_only_its_worker() {
     let world = World::new(&[]).await;
     let token = world.hub.join_token("w1", Duration::from_mins(1)).await.unwrap();
     let channel = world.channel(vec![]).await;
-    let join = |worker: &str, token: &str| JoinRequest { token: token.into(), worker: worker.into(), csr_der: csr().into() };
+    let join =
+        |worker: &str, token: &str| JoinRequest { token: token.into(), worker: worker.into(), csr_der: csr().into() };
     let refused = unary::<_, JoinResponse>(&channel, "Join", join("w2", &token)).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
     let joined: JoinResponse = unary(&channel, "Join", join("w1", &token)).await.unwrap();
@@ -112,13 +127,27 @@ async fn a_pod_lives_and_dies_with_its_worker() {
     let world = World::new(&[]).await;
     let api = &world.api;
     api.store.create_tenant("env", vec![]).await.unwrap();
-    api.put("env", "services", "default", "kubernetes", json!({
-        "metadata": { "name": "kubernetes", "namespace": "default" },
-        "spec": { "clusterIP": "10.96.0.1", "ports": [{ "name": "https", "port": 443, "protocol": "TCP" }] },
-    })).await;
-    api.put("env", "configmaps", "default", "cfg", json!({ "metadata": { "name": "cfg" }, "data": { "k": "one" } })).await;
+    api.put(
+        "env",
+        "services",
+        "default",
+        "kubernetes",
+        json!({
+            "metadata": { "name": "kubernetes", "namespace": "default" },
+            "spec": { "clusterIP": "10.96.0.1", "ports": [{ "name": "https", "port": 443, "protocol": "TCP" }] },
+        }),
+    )
+    .await;
+    api.put("env", "configmaps", "default", "cfg", json!({ "metadata": { "name": "cfg" }, "data": { "k": "one" } }))
+        .await;
     let mut agent = world.agent("w1").await;
-    let report = NodeReport { cpu_millis: 2000, memory_bytes: 1 << 30, max_pods: 110, os: "linux".into(), ..NodeReport::default() };
+    let report = NodeReport {
+        cpu_millis: 2000,
+        memory_bytes: 1 << 30,
+        max_pods: 110,
+        os: "linux".into(),
+        ..NodeReport::default()
+    };
     agent.tell(agent_message::Message::Node(report)).await;
     api.until("env", "nodes", "", "w1", |n| n.is_some_and(|n| n["status"]["allocatable"]["cpu"] == "2")).await;
 
@@ -139,14 +168,22 @@ async fn a_pod_lives_and_dies_with_its_worker() {
     assert!(agent.services["env/default/kubernetes"].api_server);
     assert!(agent.dns.contains_key("env/kubernetes.default.svc.cluster.local/A"));
     // A ConfigMap's change reaches the running pod; the token stays.
-    api.put("env", "configmaps", "default", "cfg", json!({ "metadata": { "name": "cfg" }, "data": { "k": "two" } })).await;
+    api.put("env", "configmaps", "default", "cfg", json!({ "metadata": { "name": "cfg" }, "data": { "k": "two" } }))
+        .await;
     agent.until(|a| content(a, 0) == "two").await;
     assert_eq!(content(&agent, 1), "token-1");
 
     // Another pod's status, from a worker that does not have it, is not heard.
     api.put("env", "pods", "default", "foreign", pod("foreign", "u7", "elsewhere")).await;
     agent.tell(agent_message::Message::PodStatus(observed("u7", "foreign"))).await;
-    agent.tell(agent_message::Message::PodGone(PodGone { uid: "u7".into(), environment: "env".into(), namespace: "default".into(), name: "foreign".into() })).await;
+    agent
+        .tell(agent_message::Message::PodGone(PodGone {
+            uid: "u7".into(),
+            environment: "env".into(),
+            namespace: "default".into(),
+            name: "foreign".into(),
+        }))
+        .await;
     agent.tell(agent_message::Message::PodStatus(observed("u1", "web"))).await;
     let web = api.until("env", "pods", "default", "web", ready).await.unwrap();
     assert_eq!(web["status"]["podIP"], "10.200.0.2");
@@ -154,8 +191,16 @@ async fn a_pod_lives_and_dies_with_its_worker() {
 
     // Events are counted.
     let event = PodEvent {
-        uid: "u1".into(), environment: "env".into(), namespace: "default".into(), name: "web".into(),
-        r#type: "Warning".into(), reason: "BackOff".into(), message: "m".into(), container: "app".into(), time_ms: 1_000, ..PodEvent::default()
+        uid: "u1".into(),
+        environment: "env".into(),
+        namespace: "default".into(),
+        name: "web".into(),
+        r#type: "Warning".into(),
+        reason: "BackOff".into(),
+        message: "m".into(),
+        container: "app".into(),
+        time_ms: 1_000,
+        ..PodEvent::default()
     };
     agent.tell(agent_message::Message::PodEvent(event.clone())).await;
     agent.tell(agent_message::Message::PodEvent(event)).await;
@@ -183,14 +228,28 @@ async fn a_pod_lives_and_dies_with_its_worker() {
     api.put("env", "pods", "default", "web", web).await;
     second.until(|a| a.pods.get("u1").is_some_and(|p| p.deletion_grace_seconds == Some(7))).await;
     assert!(api.find("env", "pods", "default", "web").await.is_some(), "the object waits for its worker");
-    second.tell(agent_message::Message::PodGone(PodGone { uid: "u1".into(), environment: "env".into(), namespace: "default".into(), name: "web".into() })).await;
+    second
+        .tell(agent_message::Message::PodGone(PodGone {
+            uid: "u1".into(),
+            environment: "env".into(),
+            namespace: "default".into(),
+            name: "web".into(),
+        }))
+        .await;
     api.until("env", "pods", "default", "web", |p| p.is_none()).await;
     second.until(|a| !a.pods.contains_key("u1")).await;
 
     // Draining an environment: everything goes, and the answer says what is left.
     assert_eq!(world.hub.drain("env"), ["pod default/more on worker w1"]);
     second.until(|a| a.pods.get("u2").is_some_and(|p| p.deletion_grace_seconds == Some(0))).await;
-    second.tell(agent_message::Message::PodGone(PodGone { uid: "u2".into(), environment: "env".into(), namespace: "default".into(), name: "more".into() })).await;
+    second
+        .tell(agent_message::Message::PodGone(PodGone {
+            uid: "u2".into(),
+            environment: "env".into(),
+            namespace: "default".into(),
+            name: "more".into(),
+        }))
+        .await;
     let end = tokio::time::Instant::now() + LIMIT;
     while !world.hub.drain("env").is_empty() {
         assert!(tokio::time::Instant::now() < end, "{:?}", world.hub.drain("env"));
@@ -238,7 +297,8 @@ async fn logs_sessions_forwards_and_tunnels() {
 
     // Logs.
     let hub = world.hub.clone();
-    let logs = async move { hub.logs(target("web", "u1", "w1"), LogOptions { follow: true, ..LogOptions::default() }).await };
+    let logs =
+        async move { hub.logs(target("web", "u1", "w1"), LogOptions { follow: true, ..LogOptions::default() }).await };
     let answer = async {
         let open = agent.until_open().await;
         assert!(matches!(open.request, Some(open_stream::Request::Logs(ref l)) if l.follow));
@@ -260,7 +320,8 @@ async fn logs_sessions_forwards_and_tunnels() {
     let answer = async {
         let open = agent.until_open().await;
         let (to, from) = agent.stream(header(&open.stream_id)).await;
-        let failure = StreamFailure { reason: "BadRequest".into(), message: "container \"app\" is waiting to start".into() };
+        let failure =
+            StreamFailure { reason: "BadRequest".into(), message: "container \"app\" is waiting to start".into() };
         to.send(Frame { frame: Some(frame::Frame::Failure(failure)) }).await.unwrap();
         (to, from)
     };
@@ -309,7 +370,11 @@ async fn logs_sessions_forwards_and_tunnels() {
     assert_eq!(answer, "200");
 
     // A pod's way to its API server; not to another environment's.
-    let tunnel = |environment: &str| StreamHeader { tunnel_environment: environment.into(), peer: "10.200.0.2".into(), ..StreamHeader::default() };
+    let tunnel = |environment: &str| StreamHeader {
+        tunnel_environment: environment.into(),
+        peer: "10.200.0.2".into(),
+        ..StreamHeader::default()
+    };
     let (to, mut from) = agent.stream(tunnel("env")).await;
     to.send(data(0, b"ping")).await.unwrap();
     assert_eq!(from.message().await.unwrap().unwrap(), data(0, b"env 10.200.0.2 ping"));

@@ -91,8 +91,7 @@ impl Inner {
 
     /// The worker that holds a certificate chain.
     pub(super) fn worker_of(&self, chain: &[Vec<u8>]) -> Result<String, Status> {
-        let subject =
-            self.trust.verify(chain, self.clock.now()).map_err(|e| Status::unauthenticated(e.to_string()))?;
+        let subject = self.trust.verify(chain, self.clock.now()).map_err(|e| Status::unauthenticated(e.to_string()))?;
         match subject.common_name.strip_prefix(PREFIX) {
             Some(worker) if is_label(worker) => Ok(worker.to_owned()),
             _ => Err(Status::permission_denied("this certificate is not that of a worker")),

@@ -18,16 +18,23 @@ fn slice(service: &str, ports: Value, endpoints: Value) -> Value {
 #[test]
 fn a_cluster_ip_service_has_its_ready_endpoints_and_its_name() {
     let services = [
-        service("redis", json!({ "clusterIP": "10.96.0.5", "ports": [{ "name": "r", "port": 6379, "protocol": "TCP", "targetPort": 1 }] })),
+        service(
+            "redis",
+            json!({ "clusterIP": "10.96.0.5", "ports": [{ "name": "r", "port": 6379, "protocol": "TCP", "targetPort": 1 }] }),
+        ),
         service("kubernetes", json!({ "clusterIP": "10.96.0.1", "ports": [{ "name": "https", "port": 443 }] })),
         service("ext", json!({ "type": "ExternalName", "externalName": "Example.org." })),
     ];
     let slices = [
-        slice("redis", json!([{ "name": "r", "port": 16379 }]), json!([
-            { "addresses": ["10.200.0.3"], "conditions": { "ready": true } },
-            { "addresses": ["10.200.0.2"], "conditions": {} },
-            { "addresses": ["10.200.0.4"], "conditions": { "ready": false } },
-        ])),
+        slice(
+            "redis",
+            json!([{ "name": "r", "port": 16379 }]),
+            json!([
+                { "addresses": ["10.200.0.3"], "conditions": { "ready": true } },
+                { "addresses": ["10.200.0.2"], "conditions": {} },
+                { "addresses": ["10.200.0.4"], "conditions": { "ready": false } },
+            ]),
+        ),
         slice("other", json!([{ "name": "r", "port": 1 }]), json!([{ "addresses": ["10.200.0.9"] }])),
     ];
     let network = network("env", &services, &slices);
@@ -46,15 +53,20 @@ fn a_cluster_ip_service_has_its_ready_endpoints_and_its_name() {
 #[test]
 fn a_headless_service_names_its_pods() {
     let services = [service("db", json!({ "clusterIP": "None", "ports": [{ "name": "pg", "port": 5432 }] }))];
-    let slices = [slice("db", json!([{ "name": "pg", "port": 5432 }]), json!([
-        { "addresses": ["10.200.0.3"], "hostname": "db-1", "conditions": { "ready": true } },
-        { "addresses": ["10.200.0.2"], "hostname": "db-0", "conditions": { "ready": true } },
-        { "addresses": ["10.200.0.4"], "conditions": { "ready": true } },
-        { "addresses": ["10.200.0.5"], "hostname": "db-2", "conditions": { "ready": false } },
-    ]))];
+    let slices = [slice(
+        "db",
+        json!([{ "name": "pg", "port": 5432 }]),
+        json!([
+            { "addresses": ["10.200.0.3"], "hostname": "db-1", "conditions": { "ready": true } },
+            { "addresses": ["10.200.0.2"], "hostname": "db-0", "conditions": { "ready": true } },
+            { "addresses": ["10.200.0.4"], "conditions": { "ready": true } },
+            { "addresses": ["10.200.0.5"], "hostname": "db-2", "conditions": { "ready": false } },
+        ]),
+    )];
     let network = network("env", &services, &slices);
     assert!(network.services.is_empty());
-    let a = |name: &str| network.dns.get(&format!("env/{name}db.default.svc.cluster.local/A")).map(|r| r.addresses.clone());
+    let a =
+        |name: &str| network.dns.get(&format!("env/{name}db.default.svc.cluster.local/A")).map(|r| r.addresses.clone());
     assert_eq!(a(""), Some(vec!["10.200.0.2".into(), "10.200.0.3".into(), "10.200.0.4".into()]));
     assert_eq!(a("db-0."), Some(vec!["10.200.0.2".into()]));
     assert_eq!(a("10-200-0-4."), Some(vec!["10.200.0.4".into()]));
@@ -66,10 +78,14 @@ fn a_headless_service_names_its_pods() {
 #[test]
 fn with_none_ready_those_that_still_serve_are_used() {
     let services = [service("s", json!({ "clusterIP": "10.96.0.7", "ports": [{ "port": 80 }] }))];
-    let slices = [slice("s", json!([{ "port": 8080 }]), json!([
-        { "addresses": ["10.200.0.2"], "conditions": { "ready": false, "serving": true, "terminating": true } },
-        { "addresses": ["10.200.0.3"], "conditions": { "ready": false, "serving": false } },
-    ]))];
+    let slices = [slice(
+        "s",
+        json!([{ "port": 8080 }]),
+        json!([
+            { "addresses": ["10.200.0.2"], "conditions": { "ready": false, "serving": true, "terminating": true } },
+            { "addresses": ["10.200.0.3"], "conditions": { "ready": false, "serving": false } },
+        ]),
+    )];
     let network = network("env", &services, &slices);
     assert_eq!(network.services["env/default/s"].ports[0].endpoints.len(), 1);
 }

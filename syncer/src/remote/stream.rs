@@ -142,7 +142,9 @@ pub(super) fn exec(incoming: Incoming, tasks: &Tasks) -> ExecSession {
                 let item = match next(&mut frames).await {
                     Ok(Some(frame::Frame::Data(d))) if d.channel == 2 => ExecOutput::Stderr(d.bytes),
                     Ok(Some(frame::Frame::Data(d))) => ExecOutput::Stdout(d.bytes),
-                    Ok(Some(frame::Frame::Exit(exit))) if exit.message.is_empty() || exit.code != 0 => ExecOutput::Exit(exit.code),
+                    Ok(Some(frame::Frame::Exit(exit))) if exit.message.is_empty() || exit.code != 0 => {
+                        ExecOutput::Exit(exit.code)
+                    }
                     Ok(Some(frame::Frame::Exit(exit))) => ExecOutput::Failed(exit.message),
                     Ok(Some(frame::Frame::Failure(f))) => ExecOutput::Failed(f.message),
                     Ok(Some(_)) => continue,
@@ -202,11 +204,16 @@ impl AsyncRead for Bridge {
                     self.ended = true;
                     return Poll::Ready(Err(io::Error::other(failure.message)));
                 }
-                Some(Ok(Frame { frame: Some(frame::Frame::CloseWrite(_) | frame::Frame::Exit(_)) })) | None => self.ended = true,
+                Some(Ok(Frame { frame: Some(frame::Frame::CloseWrite(_) | frame::Frame::Exit(_)) })) | None => {
+                    self.ended = true
+                }
                 Some(Ok(_)) => {}
                 Some(Err(status)) => {
                     self.ended = true;
-                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, status.message().to_owned())));
+                    return Poll::Ready(Err(io::Error::new(
+                        io::ErrorKind::ConnectionReset,
+                        status.message().to_owned(),
+                    )));
                 }
             }
         }

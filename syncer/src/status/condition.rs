@@ -137,5 +137,9 @@ fn ready(pod: &Value, containers: &Condition) -> Condition {
             Some(_) => {}
         }
     }
-    if messages.is_empty() { Condition::yes(KIND) } else { Condition::no(KIND, "ReadinessGatesNotReady", messages.join(", ")) }
+    if messages.is_empty() {
+        Condition::yes(KIND)
+    } else {
+        Condition::no(KIND, "ReadinessGatesNotReady", messages.join(", "))
+    }
 }

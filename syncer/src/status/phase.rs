@@ -37,9 +37,10 @@ pub(super) fn is_done(container: &Value, observed: &[ContainerStatus]) -> bool {
 
 /// Whether all init containers are done. Once a main container has been started they are, whatever became of them since.
 pub(super) fn initialized(pod: &Value, observed: &agent::PodStatus) -> bool {
-    let started = observed.containers.iter().any(|c| {
-        matches!(state(c), Some(State::Running(_) | State::Terminated(_))) || last_exit(c).is_some()
-    });
+    let started = observed
+        .containers
+        .iter()
+        .any(|c| matches!(state(c), Some(State::Running(_) | State::Terminated(_))) || last_exit(c).is_some());
     started || pod.items("/spec/initContainers").iter().all(|c| is_done(c, &observed.init_containers))
 }
 

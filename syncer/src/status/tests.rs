@@ -17,7 +17,8 @@ fn ended(name: &str, code: i32) -> ContainerStatus {
 }
 
 fn waiting(name: &str, reason: &str, last_exit: Option<i32>) -> ContainerStatus {
-    let state = ContainerState { state: Some(State::Waiting(Waiting { reason: reason.into(), message: String::new() })) };
+    let state =
+        ContainerState { state: Some(State::Waiting(Waiting { reason: reason.into(), message: String::new() })) };
     let last_state = last_exit.and_then(|code| ended(name, code).state);
     ContainerStatus { name: name.into(), state: Some(state), last_state, ..ContainerStatus::default() }
 }
@@ -90,7 +91,10 @@ fn a_ready_pod_has_every_condition_and_nothing_changes_twice() {
     });
     let first = status(&pod, &observed(vec![], vec![running("a", true)]), 9_000);
     assert_eq!((first["podIP"].as_str(), first["hostIPs"][0]["ip"].as_str()), (Some("10.200.0.2"), Some("10.0.0.1")));
-    assert_eq!((first["startTime"].as_str(), first["qosClass"].as_str()), (Some("1970-01-01T00:00:04Z"), Some("Burstable")));
+    assert_eq!(
+        (first["startTime"].as_str(), first["qosClass"].as_str()),
+        (Some("1970-01-01T00:00:04Z"), Some("Burstable"))
+    );
     let kinds: Vec<&str> = first.items("/conditions").iter().map(|c| c.text("/type")).collect();
     let expected =
         ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled", "example.org/gate"];

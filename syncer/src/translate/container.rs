@@ -91,7 +91,8 @@ fn security(security: &Value) -> agent::ContainerSecurity {
 }
 
 fn probe(container: &Value, probe: &Value) -> agent::Probe {
-    let seconds = |pointer: &str, default: i64| probe.number(pointer).unwrap_or(default).clamp(0, i64::from(i32::MAX)) as i32;
+    let seconds =
+        |pointer: &str, default: i64| probe.number(pointer).unwrap_or(default).clamp(0, i64::from(i32::MAX)) as i32;
     agent::Probe {
         handler: Some(handler(container, probe)),
         initial_delay_seconds: seconds("/initialDelaySeconds", 0),

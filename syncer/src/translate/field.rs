@@ -78,7 +78,12 @@ fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// The kubelet's text for an unknown container or resource.
-pub(super) fn resource(pod: &Value, own: Option<&Value>, reference: &Value, context: &Context) -> Result<String, String> {
+pub(super) fn resource(
+    pod: &Value,
+    own: Option<&Value>,
+    reference: &Value,
+    context: &Context,
+) -> Result<String, String> {
     let named = reference.some_text("/containerName");
     let container = match (named, own) {
         (Some(name), _) => pod
@@ -91,12 +96,14 @@ pub(super) fn resource(pod: &Value, own: Option<&Value>, reference: &Value, cont
         (None, None) => return Err("container name is required".to_owned()),
     };
     let resource = reference.text("/resource");
-    let (kind, name) = resource.split_once('.').ok_or_else(|| format!("unsupported container resource : {resource}"))?;
+    let (kind, name) =
+        resource.split_once('.').ok_or_else(|| format!("unsupported container resource : {resource}"))?;
     let known = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     if !matches!(kind, "limits" | "requests") || !known {
         return Err(format!("unsupported container resource : {resource}"));
     }
-    let amount = container.pointer("/resources").and_then(|r| r.get(kind)).and_then(|m| m.get(name)).and_then(quantity::of);
+    let amount =
+        container.pointer("/resources").and_then(|r| r.get(kind)).and_then(|m| m.get(name)).and_then(quantity::of);
     // A limit that is not set is what the node can give.
     let amount = amount.unwrap_or(match (kind, name) {
         ("limits", "cpu") => i128::from(context.node_cpu_millis) * 1_000_000,

@@ -8,9 +8,7 @@ use super::*;
 fn context() -> Context {
     let map = json!({ "data": { "a": "1", "b.txt": "two" }, "binaryData": { "bin": "AAE=" } });
     let secret = json!({ "data": { "user": "YWRtaW4=", "pass": "JChBKQ==" } });
-    let service = |ns: &str, name: &str, ip: &str, ports: Value| {
-        json!({ "metadata": { "name": name, "namespace": ns }, "spec": { "clusterIP": ip, "ports": ports } })
-    };
+    let service = |ns: &str, name: &str, ip: &str, ports: Value| json!({ "metadata": { "name": name, "namespace": ns }, "spec": { "clusterIP": ip, "ports": ports } });
     Context {
         environment: "env".into(),
         config_maps: [("cm".to_owned(), map)].into(),
@@ -65,11 +63,23 @@ fn variables_come_from_everywhere() {
         (json!({ "name": "V", "valueFrom": { "configMapKeyRef": { "name": "cm", "key": "a" } } }), ("1", "", true)),
         (json!({ "name": "V", "valueFrom": { "secretKeyRef": { "name": "s", "key": "pass" } } }), ("$(A)", "", true)),
         (json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }), ("web-0", "", true)),
-        (json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "metadata.labels['app']" } } }), ("web", "", true)),
-        (json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "metadata.annotations['no']" } } }), ("", "", true)),
+        (
+            json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "metadata.labels['app']" } } }),
+            ("web", "", true),
+        ),
+        (
+            json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "metadata.annotations['no']" } } }),
+            ("", "", true),
+        ),
         (json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }), ("w1", "", true)),
-        (json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "spec.serviceAccountName" } } }), ("sa", "", true)),
-        (json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } }), ("", "status.podIP", true)),
+        (
+            json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "spec.serviceAccountName" } } }),
+            ("sa", "", true),
+        ),
+        (
+            json!({ "name": "V", "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } }),
+            ("", "status.podIP", true),
+        ),
         (json!({ "name": "V", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } }), ("4", "", true)),
         (
             json!({ "name": "V", "valueFrom": { "resourceFieldRef": { "resource": "requests.memory", "divisor": "1Mi" } } }),
@@ -90,16 +100,15 @@ fn variables_come_from_everywhere() {
     });
     let values: Vec<String> = variables(limited).unwrap().into_iter().map(|v| v.1).collect();
     assert_eq!(values, ["2", "1500", "64"]);
-    let from = json!({ "envFrom": [{ "prefix": "P_", "configMapRef": { "name": "cm" } }, { "secretRef": { "name": "s" } }] });
+    let from =
+        json!({ "envFrom": [{ "prefix": "P_", "configMapRef": { "name": "cm" } }, { "secretRef": { "name": "s" } }] });
     let names: Vec<String> = variables(from).unwrap().into_iter().map(|v| v.0).collect();
     assert_eq!(names, ["P_a", "P_b.txt", "P_bin", "pass", "user"]);
 }
 
 #[test]
 fn what_is_missing_is_said_as_the_kubelet_says_it() {
-    let key = |kind: &str, name: &str, key: &str, optional: bool| {
-        json!({ "env": [{ "name": "V", "valueFrom": { kind: { "name": name, "key": key, "optional": optional } } }] })
-    };
+    let key = |kind: &str, name: &str, key: &str, optional: bool| json!({ "env": [{ "name": "V", "valueFrom": { kind: { "name": name, "key": key, "optional": optional } } }] });
     let table = [
         (key("configMapKeyRef", "no", "a", false), Err("configmap \"no\" not found")),
         (key("configMapKeyRef", "cm", "no", false), Err("couldn't find key no in ConfigMap team/cm")),
@@ -276,7 +285,9 @@ fn probes_hooks_and_limits() {
     let container = &translated.containers[0];
     let probe = |p: &Option<agent::Probe>| p.clone().unwrap();
     let handler = |p: &Option<agent::Probe>| probe(p).handler.unwrap().handler.unwrap();
-    assert!(matches!(handler(&container.readiness), Handler::Http(h) if h.port == 8080 && h.path == "/ok" && h.scheme == "HTTP"));
+    assert!(
+        matches!(handler(&container.readiness), Handler::Http(h) if h.port == 8080 && h.path == "/ok" && h.scheme == "HTTP")
+    );
     assert!(matches!(handler(&container.liveness), Handler::Tcp(t) if t.port == 5432));
     assert!(matches!(handler(&container.startup), Handler::Exec(e) if e.command == ["true"]));
     let readiness = probe(&container.readiness);

@@ -69,15 +69,15 @@ fn source(pod: &Value, volume: &Value, context: &Context) -> Result<Source, Stri
         }
         return Ok(Source::Persistent(object.text("/metadata/uid").to_owned()));
     }
-    let kind = volume
-        .as_object()
-        .and_then(|o| o.keys().find(|k| *k != "name"))
-        .map_or("of no known type", String::as_str);
+    let kind =
+        volume.as_object().and_then(|o| o.keys().find(|k| *k != "name")).map_or("of no known type", String::as_str);
     if kind == "of no known type" {
         // A volume without a source is an emptyDir.
         return Ok(Source::EmptyDir(EmptyDir::default()));
     }
-    Err(format!("volumes of type {kind} are not supported by this worker; use configMap, secret, projected, downwardAPI or emptyDir"))
+    Err(format!(
+        "volumes of type {kind} are not supported by this worker; use configMap, secret, projected, downwardAPI or emptyDir"
+    ))
 }
 
 fn projected(pod: &Value, projected: &Value, context: &Context) -> Result<Vec<File>, String> {
@@ -98,7 +98,9 @@ fn projected(pod: &Value, projected: &Value, context: &Context) -> Result<Vec<Fi
                 None => return Err("failed to fetch token: it has not been issued yet".to_owned()),
             }
         } else {
-            return Err("projected volumes take configMap, secret, downwardAPI and serviceAccountToken sources".to_owned());
+            return Err(
+                "projected volumes take configMap, secret, downwardAPI and serviceAccountToken sources".to_owned()
+            );
         };
         for file in more {
             files.retain(|f| f.path != file.path);

@@ -64,7 +64,14 @@ impl FakeApi {
     }
 
     /// Polls until a document is as wanted.
-    pub(crate) async fn until(&self, environment: &str, resource: &str, namespace: &str, name: &str, what: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+    pub(crate) async fn until(
+        &self,
+        environment: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        what: impl Fn(Option<&Value>) -> bool,
+    ) -> Option<Value> {
         let end = tokio::time::Instant::now() + LIMIT;
         loop {
             let found = self.find(environment, resource, namespace, name).await;
@@ -76,7 +83,15 @@ impl FakeApi {
         }
     }
 
-    async fn write(&self, environment: &str, resource: &str, namespace: &str, name: &str, expect: Expect, mut object: Value) -> Result<Value, ApiError> {
+    async fn write(
+        &self,
+        environment: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        expect: Expect,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
         self.writes.fetch_add(1, Ordering::SeqCst);
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
@@ -104,19 +119,46 @@ impl VirtualApi for FakeApi {
         let found = self.find(caller.environment, resource, namespace, name).await;
         found.ok_or_else(|| ApiError::not_found("", resource, name))
     }
-    async fn create(&self, caller: Caller<'_>, resource: &str, namespace: &str, object: Value) -> Result<Value, ApiError> {
+    async fn create(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, ApiError> {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.write(caller.environment, resource, namespace, &name, Expect::Absent, object).await
     }
-    async fn update(&self, caller: Caller<'_>, resource: &str, namespace: &str, name: &str, object: Value) -> Result<Value, ApiError> {
+    async fn update(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        object: Value,
+    ) -> Result<Value, ApiError> {
         let expect = revision(&object);
         self.write(caller.environment, resource, namespace, name, expect, object).await
     }
-    async fn update_status(&self, caller: Caller<'_>, resource: &str, namespace: &str, name: &str, object: Value) -> Result<Value, ApiError> {
+    async fn update_status(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        object: Value,
+    ) -> Result<Value, ApiError> {
         let expect = revision(&object);
         self.write(caller.environment, resource, namespace, name, expect, object).await
     }
-    async fn delete(&self, caller: Caller<'_>, resource: &str, namespace: &str, name: &str, options: Value) -> Result<(), ApiError> {
+    async fn delete(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        options: Value,
+    ) -> Result<(), ApiError> {
         let found = self.get(caller, resource, namespace, name).await?;
         assert_eq!(options["gracePeriodSeconds"], 0);
         if options["preconditions"]["uid"] != found["metadata"]["uid"] {
@@ -129,7 +171,9 @@ impl VirtualApi for FakeApi {
         let mut tokens = self.tokens.lock().unwrap();
         tokens.push(request);
         let expires = jiff::Timestamp::now() + Duration::from_hours(1);
-        Ok(json!({ "status": { "token": format!("token-{}", tokens.len()), "expirationTimestamp": expires.to_string() } }))
+        Ok(
+            json!({ "status": { "token": format!("token-{}", tokens.len()), "expirationTimestamp": expires.to_string() } }),
+        )
     }
     /// Echoes what the pod sends, after its address.
     async fn tunnel(&self, environment: &str, peer: &str, mut stream: Box<dyn Duplex>) {
@@ -176,12 +220,17 @@ impl World {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let peer = PeerCertificates(Arc::new(chain));
-        let service = tonic::service::interceptor::InterceptedService::new(self.hub.service(), move |mut request: Request<()>| {
-            request.extensions_mut().insert(peer.clone());
-            Ok(request)
-        });
+        let service =
+            tonic::service::interceptor::InterceptedService::new(self.hub.service(), move |mut request: Request<()>| {
+                request.extensions_mut().insert(peer.clone());
+                Ok(request)
+            });
         self.tasks.spawn_until_stopped("test server", async move {
-            tonic::transport::Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
+            tonic::transport::Server::builder()
+                .add_service(service)
+                .serve_with_incoming(TcpListenerStream::new(listener))
+                .await
+                .unwrap();
         });
         Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
     }
@@ -240,8 +289,21 @@ impl Agent {
         let mut grpc = tonic::client::Grpc::new(channel.clone());
         grpc.ready().await.unwrap();
         let codec = ProstCodec::<AgentMessage, ServerMessage>::default();
-        let from = grpc.streaming(Request::new(ReceiverStream::new(messages)), path("Connect"), codec).await.unwrap().into_inner();
-        Self { channel, to, from, pods: HashMap::new(), services: HashMap::new(), dns: HashMap::new(), applied: HashMap::new(), last_full: false }
+        let from = grpc
+            .streaming(Request::new(ReceiverStream::new(messages)), path("Connect"), codec)
+            .await
+            .unwrap()
+            .into_inner();
+        Self {
+            channel,
+            to,
+            from,
+            pods: HashMap::new(),
+            services: HashMap::new(),
+            dns: HashMap::new(),
+            applied: HashMap::new(),
+            last_full: false,
+        }
     }
 
     pub(crate) async fn tell(&self, message: agent_message::Message) {
@@ -293,12 +355,22 @@ impl Agent {
         let mut grpc = tonic::client::Grpc::new(self.channel.clone());
         grpc.ready().await.unwrap();
         let codec = ProstCodec::<Frame, Frame>::default();
-        let from = grpc.streaming(Request::new(ReceiverStream::new(frames)), path("Stream"), codec).await.unwrap().into_inner();
+        let from = grpc
+            .streaming(Request::new(ReceiverStream::new(frames)), path("Stream"), codec)
+            .await
+            .unwrap()
+            .into_inner();
         (to, from)
     }
 }
 
-fn apply<T: Clone>(map: &mut HashMap<String, T>, full: bool, upsert: &[T], id: impl Fn(&T) -> String, removed: &[String]) {
+fn apply<T: Clone>(
+    map: &mut HashMap<String, T>,
+    full: bool,
+    upsert: &[T],
+    id: impl Fn(&T) -> String,
+    removed: &[String],
+) {
     if full {
         map.clear();
     }
@@ -324,5 +396,6 @@ pub(crate) fn pod(name: &str, uid: &str, node: &str) -> Value {
 }
 
 pub(crate) fn ready(pod: Option<&Value>) -> bool {
-    pod.and_then(|p| p["status"]["conditions"].as_array()).is_some_and(|c| c.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+    pod.and_then(|p| p["status"]["conditions"].as_array())
+        .is_some_and(|c| c.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
 }
