@@ -64,7 +64,9 @@ fn visit(directory: &Path, text: &mut String) -> Result<(), Box<dyn Error>> {
 /// Writes lines of type, field (empty: the type itself) and description, separated by tabs.
 fn descriptions(source: &str, text: &mut String) -> Result<(), Box<dyn Error>> {
     const INSERTED: &str = "                    schema_obj.ensure_object().insert(\"description\".into(), \"";
-    let Some(name) = source.lines().find_map(|l| l.strip_prefix("// Generated from definition ")) else { return Ok(()) };
+    let Some(name) = source.lines().find_map(|l| l.strip_prefix("// Generated from definition ")) else {
+        return Ok(());
+    };
     let Some((_, schema)) = source.split_once("json_schema!({") else { return Ok(()) };
     let mut field = "";
     for line in schema.lines() {

@@ -142,7 +142,10 @@ mod tests {
     fn explanations_are_there() {
         let document = v3(Catalog::builtin(), "api/v1").unwrap();
         let pod = &document["components"]["schemas"]["io.k8s.api.core.v1.Pod"];
-        assert!(pod["description"].as_str().is_some_and(|d| d.starts_with("Pod is a collection of containers")), "{pod}");
+        assert!(
+            pod["description"].as_str().is_some_and(|d| d.starts_with("Pod is a collection of containers")),
+            "{pod}"
+        );
         let containers = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
         assert!(containers["description"].as_str().is_some_and(|d| d.contains("containers belonging to the pod")));
     }

@@ -185,12 +185,9 @@ impl Operation<'_> {
         let form = schemas.form();
         let queries: &[(&str, &str)] = match method {
             "get" => &[],
-            "patch" => &[
-                ("dryRun", "string"),
-                ("fieldManager", "string"),
-                ("fieldValidation", "string"),
-                ("force", "boolean"),
-            ],
+            "patch" => {
+                &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
+            }
             _ => &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")],
         };
         let streams = matches!(self.subresource, "exec" | "attach" | "portforward" | "proxy");

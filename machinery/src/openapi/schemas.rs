@@ -121,7 +121,9 @@ impl Schemas {
             schema.insert("description".into(), text.as_str().into());
         }
         let leaf = match name {
-            "quantity" if self.form == Form::V3 => Some(json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] })),
+            "quantity" if self.form == Form::V3 => {
+                Some(json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }))
+            }
             "intOrString" if self.form == Form::V3 => {
                 Some(json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }))
             }

@@ -20,7 +20,8 @@ pub(super) fn message(
     }
     for entry in wire::entries(bytes) {
         let (number, value) = entry?;
-        let here = |f: &&Field| f.numbers.len() > at.len() && f.numbers.starts_with(at) && f.numbers[at.len()] == number;
+        let here =
+            |f: &&Field| f.numbers.len() > at.len() && f.numbers.starts_with(at) && f.numbers[at.len()] == number;
         if let Some(field) = ty.fields.iter().find(|f| here(f) && f.numbers.len() == at.len() + 1) {
             add(field, value, out, depth)?;
         } else if ty.fields.iter().any(|f| here(&f)) {
@@ -147,7 +148,9 @@ fn one(kind: &FieldType, value: wire::Wire<'_>, depth: usize) -> Result<Value, S
                 schema::parse_json(raw)?.0
             }
         }
-        FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings => either(kind, value.bytes()?, depth)?,
+        FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings => {
+            either(kind, value.bytes()?, depth)?
+        }
         FieldType::Struct(at) => {
             let mut object = Map::new();
             message(graph().get(*at), &[], value.bytes()?, &mut object, depth + 1)?;

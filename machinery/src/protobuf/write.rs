@@ -10,8 +10,11 @@ use super::{encode, wire};
 use crate::schema::{Field, FieldType, Type, graph};
 
 pub(super) fn message(ty: &Type, object: &Map<String, Value>) -> Vec<u8> {
-    let present: Vec<(&Field, &Value)> =
-        object.iter().filter(|(_, v)| !v.is_null()).filter_map(|(name, value)| Some((ty.field(name)?, value))).collect();
+    let present: Vec<(&Field, &Value)> = object
+        .iter()
+        .filter(|(_, v)| !v.is_null())
+        .filter_map(|(name, value)| Some((ty.field(name)?, value)))
+        .collect();
     nested(&present, 0)
 }
 
@@ -35,7 +38,9 @@ fn nested(fields: &[(&Field, &Value)], level: usize) -> Vec<u8> {
 
 fn put(out: &mut Vec<u8>, number: u32, field: &Field, value: &Value) {
     match (&field.kind, value) {
-        (FieldType::List(of), Value::Array(items)) if field.wrapped => wire::put_bytes(out, number, &strings(of, items)),
+        (FieldType::List(of), Value::Array(items)) if field.wrapped => {
+            wire::put_bytes(out, number, &strings(of, items))
+        }
         (FieldType::List(of), Value::Array(items)) => items.iter().for_each(|item| one(out, number, of, item)),
         (FieldType::Map(of), Value::Object(map)) => {
             for (key, value) in map {
@@ -56,7 +61,9 @@ fn put(out: &mut Vec<u8>, number: u32, field: &Field, value: &Value) {
 
 fn strings(of: &FieldType, items: &[Value]) -> Vec<u8> {
     let mut out = Vec::new();
-    items.iter().for_each(|item| one(&mut out, 1, of, item));
+    for item in items {
+        one(&mut out, 1, of, item);
+    }
     out
 }
 

@@ -66,7 +66,9 @@ impl Decoder {
                     gone.push(key.clone());
                 }
                 Some(_) if value.is_null() => gone.push(key.clone()),
-                Some(field) => self.value(&field.kind, value, &at, of.name)?,
+                Some(field) => {
+                    self.value(&field.kind, value, &at, of.name).map_err(|why| named(why, field.go_type))?;
+                }
             }
         }
         for key in gone {
@@ -80,7 +82,10 @@ impl Decoder {
             let of = of.rsplit('.').next().unwrap_or_default();
             Err(format!(
                 "json: cannot unmarshal {} into Go struct field {of}.{} of type {go}",
-                go_kind(value),
+                match value {
+                    Value::Number(n) if go.starts_with("int") => format!("number {n}"),
+                    other => go_kind(other).to_owned(),
+                },
                 plain(path)
             ))
         };
@@ -197,9 +202,7 @@ impl Decoder {
             | FieldType::Json
             | FieldType::SchemaOrArray
             | FieldType::SchemaOrBool
-            | FieldType::SchemaOrStrings => {
-                Value::Null
-            }
+            | FieldType::SchemaOrStrings => Value::Null,
             FieldType::String | FieldType::Bytes => Value::from(""),
         }
     }
@@ -283,6 +286,14 @@ fn base64(text: &str) -> Result<(), String> {
     })
 }
 
+/// Go tells the name of a scalar type that has one of its own.
+fn named(why: String, go_type: Option<&str>) -> String {
+    match (go_type, why.strip_suffix(" of type string")) {
+        (Some(name), Some(start)) => format!("{start} of type {name}"),
+        _ => why,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -319,6 +330,14 @@ mod tests {
         assert_eq!(
             wrong(json!({ "template": { "spec": { "containers": {} } } })),
             "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container"
+        );
+        assert_eq!(
+            wrong(json!({ "template": { "spec": { "restartPolicy": true } } })),
+            "json: cannot unmarshal bool into Go struct field PodSpec.spec.template.spec.restartPolicy of type v1.RestartPolicy"
+        );
+        assert_eq!(
+            wrong(json!({ "replicas": 3_000_000_000_i64 })),
+            "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32"
         );
         let mut secret = json!({ "data": { "k": "not base64!" } });
         assert_eq!(decode_kind("", "v1", "Secret", &mut secret).unwrap_err(), "illegal base64 data at input byte 3");
