@@ -68,6 +68,13 @@ pub fn check_machine(config: &Config) -> Result<(), AgentError> {
 /// # Errors
 /// A setting, a missing tool, an unusable state directory, Podman that does not start, an address that is taken.
 pub async fn run(config: Config, hooks: Hooks, tasks: Tasks) -> Result<(), AgentError> {
+    let (ctx, reconciler) = start(config, hooks, tasks).await?;
+    control::run(&ctx, &reconciler).await;
+    Ok(())
+}
+
+/// Everything but the control stream.
+async fn start(config: Config, hooks: Hooks, tasks: Tasks) -> Result<(Arc<context::Context>, Arc<reconcile::Reconciler>), AgentError> {
     for line in config.check()? {
         tracing::info!("{line}");
     }
@@ -99,6 +106,9 @@ pub async fn run(config: Config, hooks: Hooks, tasks: Tasks) -> Result<(), Agent
     let reconciler = reconcile::start(&ctx, expected).await?;
     streams::tunnel::listen(&ctx, &reconciler).await?;
     node::watch(&ctx, version);
-    control::run(&ctx, &reconciler).await;
-    Ok(())
+    node::measure(&ctx, &reconciler);
+    Ok((ctx, reconciler))
 }
+
+#[cfg(test)]
+mod podman_tests;

@@ -56,6 +56,17 @@ pub(crate) async fn tool(program: &str, arguments: &[&str], input: &str) -> Resu
     if output.status.success() { Ok(()) } else { Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())) }
 }
 
+/// Whether this namespace has a device. Asked of the thread's own namespace: sysfs would show the one it was mounted in.
+pub(crate) fn has_device(name: &str) -> bool {
+    devices().iter().any(|d| d == name)
+}
+
+/// Names of all devices of this namespace.
+pub(crate) fn devices() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    table.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
+}
+
 /// Name of the pod's device on the worker's side: short enough for the kernel, and the same after a restart.
 fn device(uid: &str) -> String {
     format!("{DEVICE_PREFIX}{}", &hex::encode(Sha256::digest(uid))[..12])
@@ -110,7 +121,7 @@ impl Network {
 
     /// Whether the pod's namespace and device are there.
     pub(crate) fn is_ready(&self, uid: &str) -> bool {
-        namespace::is_mounted(&self.namespace_path(uid)) && Path::new("/sys/class/net").join(device(uid)).exists()
+        namespace::is_mounted(&self.namespace_path(uid)) && has_device(&device(uid))
     }
 
     /// Takes pods whose namespace is there into the rules, without loading them yet.
@@ -132,7 +143,7 @@ impl Network {
         if !namespace::is_mounted(&path) {
             namespace::create(&path, pid, sysctls).await?;
         }
-        if !Path::new("/sys/class/net").join(&device).exists() {
+        if !has_device(&device) {
             let shown = path.display();
             tool(
                 "ip",
@@ -159,7 +170,7 @@ impl Network {
     pub(crate) async fn remove(&self, uid: &str) -> Result<(), AgentError> {
         let known = self.rules(|r| r.pods.remove(uid)).is_some();
         let device = device(uid);
-        if Path::new("/sys/class/net").join(&device).exists() {
+        if has_device(&device) {
             tool("ip", &["link", "del", &device], "").await?;
         }
         namespace::remove(&self.namespace_path(uid))?;

@@ -2,9 +2,16 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use vctl_api::agent::NodeReport;
+use vctl_api::agent::{ContainerStats, NodeReport, PodStats};
 
-use crate::context::Context;
+use crate::{
+    context::Context,
+    pods::{cgroup, record::Phase},
+    reconcile::Reconciler,
+};
+
+/// How often the use of containers is measured.
+const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// How often the node is looked at.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -59,6 +66,44 @@ pub(crate) fn watch(ctx: &Arc<Context>, podman: String) {
         loop {
             own.outbox.node(report(&own, &podman).await);
             tokio::time::sleep(PERIOD).await;
+        }
+    });
+}
+
+/// Measures what the containers use. Processor time is the mean since the measurement before.
+pub(crate) fn measure(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
+    let (own, reconciler) = (ctx.clone(), reconciler.clone());
+    ctx.tasks.spawn_until_stopped("container statistics", async move {
+        let mut before: HashMap<String, (i64, i64)> = HashMap::new();
+        loop {
+            tokio::time::sleep(STATS_PERIOD).await;
+            let now = own.now_ms();
+            let mut seen = HashMap::new();
+            for handle in reconciler.handles() {
+                let view = handle.view.borrow().clone();
+                let running = view.record.containers.iter().filter(|(_, c)| matches!(c.phase, Phase::Running { .. }));
+                let containers: Vec<ContainerStats> = running
+                    .filter_map(|(name, c)| {
+                        let (used, memory) = cgroup::usage(&cgroup::path(&own.config.worker, &view.pod.uid, name, c.attempt))?;
+                        seen.insert(c.id.clone(), (now, used));
+                        let (at, earlier) = before.get(&c.id).copied()?;
+                        let cpu_nano_cores = (used - earlier).max(0) * 1000 / (now - at).max(1);
+                        Some(ContainerStats { name: name.clone(), cpu_nano_cores, memory_working_set_bytes: memory })
+                    })
+                    .collect();
+                if !containers.is_empty() {
+                    let pod = &view.pod;
+                    own.outbox.stats(PodStats {
+                        uid: pod.uid.clone(),
+                        environment: pod.environment.clone(),
+                        namespace: pod.namespace.clone(),
+                        name: pod.name.clone(),
+                        containers,
+                        time_ms: now,
+                    });
+                }
+            }
+            before = seen;
         }
     });
 }

@@ -104,7 +104,6 @@ pub(crate) struct Image {
     pub(crate) size: u64,
     pub(crate) entrypoint: Vec<String>,
     pub(crate) command: Vec<String>,
-    pub(crate) env: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -128,8 +127,6 @@ struct ImageConfig {
     entrypoint: Option<Vec<String>>,
     #[serde(default)]
     cmd: Option<Vec<String>>,
-    #[serde(default)]
-    env: Option<Vec<String>>,
 }
 
 /// A client of one Podman service. Cheap to clone.
@@ -254,7 +251,6 @@ impl Podman {
                     size: found.size,
                     entrypoint: config.entrypoint.unwrap_or_default(),
                     command: config.cmd.unwrap_or_default(),
-                    env: config.env.unwrap_or_default(),
                 }))
             }
         }

@@ -69,8 +69,7 @@ pub async fn teardown(state_dir: &Path) -> Result<(), AgentError> {
 async fn network(state_dir: &Path) -> Result<(), AgentError> {
     let before = state_dir.join("ip-forward-before");
     let Some(old) = files::read_if_present(&before).map_err(state("reading", &before))? else { return Ok(()) };
-    for entry in fs::read_dir("/sys/class/net").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for name in network::devices() {
         if name.starts_with(DEVICE_PREFIX) && name.len() == DEVICE_PREFIX.len() + 12 {
             network::tool("ip", &["link", "del", &name], "").await?;
         }

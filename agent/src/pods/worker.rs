@@ -25,7 +25,7 @@ use super::{
     status::status,
     volumes::{Volumes, fingerprint},
 };
-use crate::{context::Context, error::AgentError, podman::Image, streams::logs};
+use crate::{context::Context, error::AgentError, streams::logs};
 
 /// Longest termination message, as in Kubernetes.
 const MESSAGE_LIMIT: usize = 4096;
@@ -70,7 +70,6 @@ struct Worker {
     inbox: mpsc::UnboundedReceiver<Message>,
     out: mpsc::UnboundedSender<Message>,
     view: watch::Sender<Arc<View>>,
-    images: HashMap<String, Image>,
     /// Failed pulls in a row.
     pull_failures: HashMap<String, u32>,
     /// Cancelled when the container of this name has ended.
@@ -99,7 +98,6 @@ pub(crate) fn spawn(ctx: &Arc<Context>, pod: Pod, ended: mpsc::UnboundedSender<S
         inbox,
         out,
         view,
-        images: HashMap::new(),
         pull_failures: HashMap::new(),
         ended: BTreeMap::new(),
         tasks: tasks.clone(),
