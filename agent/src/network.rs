@@ -151,15 +151,12 @@ impl Network {
                 &format!("link add {device} type veth peer name eth0 netns {shown}\nlink set dev {device} addrgenmode none\nlink set dev {device} up\n"),
             )
             .await?;
-            tool(
-                "ip",
-                &["-n", &shown.to_string(), "-batch", "-"],
-                &format!(
-                    "link set lo up\naddr add {ip}/32 dev eth0\nlink set eth0 up\nroute add {node}/32 dev eth0 scope link\nroute add default via {node} dev eth0\n"
-                ),
-            )
-            .await?;
         }
+        namespace::ip(
+            &path,
+            format!("link set lo up\naddr replace {ip}/32 dev eth0\nlink set eth0 up\nroute replace {node}/32 dev eth0 scope link\nroute replace default via {node} dev eth0\n"),
+        )
+        .await?;
         tool("ip", &["-batch", "-"], &format!("route replace {ip}/32 dev {device} src {node}\n")).await?;
         self.rules(|r| r.pods.insert(uid.to_owned(), PodPort { ip, device, environment: environment.to_owned() }));
         self.apply().await?;

@@ -1,6 +1,13 @@
 //! Network namespaces that live by a bind mount, as `ip netns` makes them.
 
-use std::{fs, io, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    fs, io,
+    io::Write as _,
+    net::SocketAddr,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -58,6 +65,22 @@ pub(crate) async fn create(path: &Path, pid: Option<i32>, sysctls: Vec<(String, 
 fn set(name: &str, value: &str) -> io::Result<()> {
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
     fs::write(&path, value).map_err(|e| io::Error::new(e.kind(), format!("sysctl {name}: {e}")))
+}
+
+/// Runs a batch of `ip` commands inside a namespace. (`ip -n` takes names below /run/netns only.)
+pub(crate) async fn ip(path: &Path, batch: String) -> Result<(), AgentError> {
+    let target = path.to_owned();
+    on_own_thread(move || {
+        setns(fs::File::open(&target)?, CloneFlags::CLONE_NEWNET)?;
+        let mut child = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(batch.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        if output.status.success() { Ok(()) } else { Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())) }
+    })
+    .await
+    .map_err(|e| AgentError::Network(format!("setting up the network namespace {}: {e}", path.display())))
 }
 
 /// Unmounts and removes; fine when it is not there.
