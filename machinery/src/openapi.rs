@@ -2,6 +2,7 @@
 //!
 //! Documents are made when asked for and not kept; the index's hashes come from what they are made of, so that they need no document.
 
+mod gnostic;
 mod operations;
 mod schemas;
 
@@ -78,6 +79,12 @@ pub fn v2(catalog: &Catalog) -> Value {
     json!({ "swagger": "2.0", "info": info(), "paths": paths, "definitions": schemas.finish() })
 }
 
+/// The definitions of [`v2`] in protobuf (`application/com.github.proto-openapi.spec.v2@v1.0+protobuf`), which kubectl before 1.29
+/// insists on.
+pub fn v2_protobuf(catalog: &Catalog) -> Vec<u8> {
+    gnostic::document(&v2(catalog))
+}
+
 fn paths(rows: &[&Descriptor], schemas: &mut schemas::Schemas) -> Map<String, Value> {
     let mut paths = Map::new();
     for row in rows {
@@ -148,6 +155,17 @@ mod tests {
         );
         let containers = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
         assert!(containers["description"].as_str().is_some_and(|d| d.contains("containers belonging to the pod")));
+    }
+
+    #[test]
+    fn protobuf_has_every_definition() {
+        let catalog = Catalog::builtin();
+        let json = v2(catalog);
+        let bytes = v2_protobuf(catalog);
+        let fields: Vec<_> = crate::protobuf::wire::entries(&bytes).map(Result::unwrap).collect();
+        let definitions = fields.iter().find(|(number, _)| *number == 9).unwrap().1.bytes().unwrap();
+        let count = crate::protobuf::wire::entries(definitions).map(Result::unwrap).count();
+        assert_eq!(count, json["definitions"].as_object().unwrap().len());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! JSON comes out as Go would print the decoded object: a zero scalar is there only if the field is required or a pointer in Go.
 
 mod read;
-mod wire;
+pub(crate) mod wire;
 mod write;
 
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 
 /// A value as it stands on the wire.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wire<'a> {
+pub(crate) enum Wire<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
@@ -12,18 +12,18 @@ pub(super) enum Wire<'a> {
 const CUT: &str = "the protobuf message is cut short";
 
 impl<'a> Wire<'a> {
-    pub(super) fn bytes(self) -> Result<&'a [u8], String> {
+    pub(crate) fn bytes(self) -> Result<&'a [u8], String> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             _ => Err("a protobuf field has the wrong wire type: bytes expected".into()),
         }
     }
 
-    pub(super) fn text(self) -> Result<String, String> {
+    pub(crate) fn text(self) -> Result<String, String> {
         self.bytes().map(|b| String::from_utf8_lossy(b).into_owned())
     }
 
-    pub(super) fn integer(self) -> Result<i64, String> {
+    pub(crate) fn integer(self) -> Result<i64, String> {
         match self {
             Self::Varint(n) | Self::Fixed64(n) => Ok(n as i64),
             Self::Fixed32(n) => Ok(i64::from(n)),
@@ -31,7 +31,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    pub(super) fn double(self) -> Result<f64, String> {
+    pub(crate) fn double(self) -> Result<f64, String> {
         match self {
             Self::Fixed64(n) => Ok(f64::from_bits(n)),
             Self::Fixed32(n) => Ok(f64::from(f32::from_bits(n))),
@@ -41,7 +41,7 @@ impl<'a> Wire<'a> {
 }
 
 /// The fields of a message, in order. Ends after the first error.
-pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<(u32, Wire<'_>), String>> {
+pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<(u32, Wire<'_>), String>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -81,7 +81,7 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], String> {
 }
 
 /// Takes a varint off the front.
-pub(super) fn varint(rest: &mut &[u8]) -> Result<u64, String> {
+pub(crate) fn varint(rest: &mut &[u8]) -> Result<u64, String> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let (byte, tail) = rest.split_first().ok_or_else(|| CUT.to_owned())?;
@@ -94,7 +94,7 @@ pub(super) fn varint(rest: &mut &[u8]) -> Result<u64, String> {
     Err("a protobuf integer is too long".into())
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -102,17 +102,17 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(super) fn put_integer(out: &mut Vec<u8>, number: u32, value: i64) {
+pub(crate) fn put_integer(out: &mut Vec<u8>, number: u32, value: i64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value as u64);
 }
 
-pub(super) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
     put_varint(out, (u64::from(number) << 3) | 1);
     out.extend(value.to_le_bytes());
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     put_varint(out, (u64::from(number) << 3) | 2);
     put_varint(out, value.len() as u64);
     out.extend(value);

@@ -54,6 +54,11 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
         ["openapi", "v2"] => {
             let accepted = negotiate::clauses(&context.headers);
             let json = |c: &negotiate::Clause| matches!(&*c.media, "application/json" | "*/*" | "application/*");
+            // kubectl before 1.29 takes nothing else; the answer's type has a dot where the request's has an @, as upstream's.
+            if accepted.iter().any(|c| c.media == "application/com.github.proto-openapi.spec.v2@v1.0+protobuf") {
+                let media_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+                return Ok(Some(respond::bytes(StatusCode::OK, media_type, openapi::v2_protobuf(&catalog))));
+            }
             if !accepted.is_empty() && !accepted.iter().any(json) {
                 return Err(ApiError::not_acceptable("only the following media types are accepted: application/json"));
             }
