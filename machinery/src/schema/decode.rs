@@ -138,7 +138,11 @@ impl Decoder {
                     *value = Value::String(n.to_string());
                     Ok(())
                 }
-                Value::String(_) => Ok(()),
+                Value::String(text) if is_quantity(text) => Ok(()),
+                Value::String(_) => {
+                    Err("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                        .into())
+                }
                 _ => wrong(value, "resource.Quantity"),
             },
             FieldType::Time | FieldType::MicroTime => match value.as_str() {
@@ -294,6 +298,21 @@ fn named(why: String, go_type: Option<&str>) -> String {
     }
 }
 
+/// Whether a text is a quantity: a decimal number and a suffix.
+fn is_quantity(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let digits = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+    let (number, suffix) = rest.split_at(digits);
+    let is_number = number.matches('.').count() <= 1 && number.bytes().any(|b| b.is_ascii_digit());
+    let is_exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|e| {
+        let e = e.strip_prefix(['+', '-']).unwrap_or(e);
+        !e.is_empty() && e.bytes().all(|b| b.is_ascii_digit())
+    });
+    let is_unit =
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].contains(&suffix);
+    is_number && (is_unit || is_exponent)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -354,6 +373,16 @@ mod tests {
             spec["template"]["spec"]["containers"][0]["resources"]["limits"],
             json!({ "cpu": "1", "memory": "1Gi" })
         );
+    }
+
+    #[test]
+    fn what_is_a_quantity() {
+        for good in ["1", "0.5", "500m", "1Gi", "1e3", "-1", "1E", ".5", "5."] {
+            assert!(is_quantity(good), "{good}");
+        }
+        for bad in ["", "x", "1x", "1.2.3", "Gi", "1 Gi", "1e", "1K"] {
+            assert!(!is_quantity(bad), "{bad}");
+        }
     }
 
     #[test]
