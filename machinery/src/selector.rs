@@ -8,7 +8,7 @@ pub use labels::LabelSelector;
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use crate::catalog::Descriptor;
+    use crate::catalog::{Catalog, Descriptor};
 
     /// A descriptor with a name and nothing else.
     pub(crate) fn descriptor(group_resource: &str) -> Descriptor {
@@ -16,7 +16,7 @@ pub(crate) mod testing {
         Descriptor {
             group: group.into(),
             version: "v1".into(),
-            kind: String::new(),
+            kind: Catalog::builtin().resource(group, "v1", plural).map(|d| d.kind.clone()).unwrap_or_default(),
             list_kind: String::new(),
             plural: plural.into(),
             singular: String::new(),

@@ -1,10 +1,13 @@
 //! How lists and maps merge: by key, as a set, or as a whole. Strategic merge patch (`patchStrategy`, `patchMergeKey`) and server-side
-//! apply (`listType`, `listMapKeys`, `mapType`) have different answers for the same field; both are given here by the place of a field
-//! (its name and that of its parent), which is unambiguous among the built-in kinds. In custom resources only `metadata` has keyed lists.
+//! apply (`listType`, `listMapKeys`, `mapType`) have different answers for the same field; both come from the schema graph. In custom
+//! resources only `metadata` is known: their other lists are atomic and their maps are merged.
 
 use serde_json::Value;
 
-use crate::catalog::Descriptor;
+use crate::{
+    catalog::Descriptor,
+    schema::{self, Field, FieldType, Type},
+};
 
 /// How server-side apply merges a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +16,7 @@ pub(crate) enum ListType {
     Atomic,
     /// By value.
     Set,
-    /// By the values of these fields (sorted).
+    /// By the values of these fields.
     Map(&'static [&'static str]),
 }
 
@@ -28,10 +31,35 @@ pub(crate) enum PatchList {
     Merge(&'static str),
 }
 
-/// A place in an object.
+/// What stands at a place.
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    /// No schema says.
+    Unknown,
+    /// A custom resource itself.
+    Custom,
+    /// A struct, or a list of such.
+    Struct(&'static Type),
+    /// A map, or a list of such.
+    Map(&'static FieldType),
+}
+
+impl Content {
+    fn of(kind: &'static FieldType) -> Self {
+        match kind {
+            FieldType::Struct(at) => Self::Struct(schema::graph().get(*at)),
+            FieldType::Map(element) => Self::Map(element),
+            FieldType::List(element) => Self::of(element),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// A place in an object. The items of a list are at the place of the list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
-    resource: &'a str,
+    content: Content,
+    field: Option<&'static Field>,
     custom: bool,
     parent: &'a str,
     name: &'a str,
@@ -41,96 +69,65 @@ pub(crate) struct Shape<'a> {
 impl<'a> Shape<'a> {
     /// The object itself.
     pub(crate) fn root(descriptor: &'a Descriptor) -> Self {
-        Self { resource: &descriptor.plural, custom: descriptor.custom, parent: "", name: "", depth: 0 }
+        let content = if descriptor.custom {
+            Content::Custom
+        } else {
+            schema::of(&descriptor.group, &descriptor.version, &descriptor.kind).map_or(Content::Custom, Content::Struct)
+        };
+        Self { content, field: None, custom: descriptor.custom, parent: "", name: "", depth: 0 }
     }
 
     /// A field of the map here, or of an item of the list here.
     pub(crate) fn field(&self, name: &'a str) -> Self {
-        Self { parent: self.name, name, depth: self.depth.saturating_add(1), ..*self }
-    }
-
-    fn in_container(&self) -> bool {
-        matches!(self.parent, "containers" | "initContainers" | "ephemeralContainers")
+        let (content, field) = match self.content {
+            Content::Struct(kind) => match kind.field(name) {
+                Some(field) => (Content::of(&field.kind), Some(field)),
+                None => (Content::Unknown, None),
+            },
+            Content::Map(element) => (Content::of(element), None),
+            Content::Custom if name == "metadata" => {
+                let graph = schema::graph();
+                let metadata = graph.named("meta.v1.ObjectMeta").map(|at| Content::Struct(graph.get(at)));
+                (metadata.unwrap_or(Content::Unknown), None)
+            }
+            Content::Custom | Content::Unknown => (Content::Unknown, None),
+        };
+        Self { content, field, custom: self.custom, parent: self.name, name, depth: self.depth.saturating_add(1) }
     }
 
     /// The list type here.
     pub(crate) fn list_type(&self) -> ListType {
-        use ListType::{Atomic, Map, Set};
-        match (self.parent, self.name) {
-            ("metadata", "ownerReferences") => return Map(&["uid"]),
-            ("metadata", "finalizers") => return Set,
-            _ if self.custom => return Atomic,
-            _ => {}
+        match self.field.map(|f| &f.list) {
+            Some(schema::ListType::Map(keys)) => ListType::Map(keys),
+            Some(schema::ListType::Set) => ListType::Set,
+            Some(schema::ListType::Atomic) | None => ListType::Atomic,
         }
-        match (self.parent, self.name) {
-            ("spec", "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "schedulingGates" | "resourceClaims")
-            | ("resources", "claims") => Map(&["name"]),
-            ("spec", "imagePullSecrets") => Map(&["name"]),
-            ("spec", "hostAliases") => Map(&["ip"]),
-            ("spec", "topologySpreadConstraints") => Map(&["topologyKey", "whenUnsatisfiable"]),
-            (_, "env") if self.in_container() => Map(&["name"]),
-            (_, "ports") if self.in_container() => Map(&["containerPort", "protocol"]),
-            (_, "volumeMounts") if self.in_container() => Map(&["mountPath"]),
-            (_, "volumeDevices") if self.in_container() => Map(&["devicePath"]),
-            ("containerStatuses" | "initContainerStatuses", "volumeMounts") => Map(&["mountPath"]),
-            ("spec", "ports") if self.resource == "services" => Map(&["port", "protocol"]),
-            ("status", "conditions") if self.resource != "jobs" => Map(&["type"]),
-            ("status", "addresses") if self.resource == "nodes" => Map(&["type"]),
-            ("status", "podIPs") => Map(&["ip"]),
-            ("status", "resourceClaimStatuses") => Map(&["name"]),
-            ("spec", "podCIDRs") | ("uncountedTerminatedPods", "failed" | "succeeded") | ("onExitCodes", "values") => Set,
-            ("spec", "volumeLifecycleModes") => Set,
-            ("spec", "drivers") if self.resource == "csinodes" => Map(&["name"]),
-            ("", "secrets") if self.resource == "serviceaccounts" => Map(&["name"]),
-            ("", "webhooks") => Map(&["name"]),
-            ("webhooks" | "spec", "matchConditions") | ("spec", "variables") => Map(&["name"]),
-            _ => Atomic,
+    }
+
+    /// What a key field of the items here is when it is left out.
+    pub(crate) fn key_default(&self, key: &str) -> Option<Value> {
+        match self.content {
+            Content::Struct(kind) => kind.field(key).and_then(|f| f.default.clone()),
+            _ => None,
         }
     }
 
     /// The patch strategy of a list here.
     pub(crate) fn patch_list(&self) -> PatchList {
-        use PatchList::{Merge, MergeValues, Replace};
-        match (self.parent, self.name) {
-            ("", "imagePullSecrets") => Merge("name"),
-            ("status", "conditions") => Merge("type"),
-            ("status", "hostIPs") => Merge("ip"),
-            ("spec", "topologySpreadConstraints") => Merge("topologyKey"),
-            ("spec", "ports") if self.resource == "services" => Merge("port"),
-            (_, "ports") if self.in_container() => Merge("containerPort"),
-            ("resources", "claims") | ("containerStatuses" | "initContainerStatuses", _) => Replace,
-            ("onExitCodes" | "uncountedTerminatedPods", _) | ("spec", "volumeLifecycleModes") => Replace,
-            _ => match self.list_type() {
-                ListType::Atomic => Replace,
-                ListType::Set => MergeValues,
-                ListType::Map(keys) => Merge(keys[0]),
-            },
+        match self.field {
+            Some(field) if field.patch.merge => field.merge_key.map_or(PatchList::MergeValues, PatchList::Merge),
+            _ => PatchList::Replace,
         }
     }
 
     /// Whether a strategic merge patch replaces a map here.
     pub(crate) fn patch_map_replaces(&self) -> bool {
-        self.resource == "poddisruptionbudgets" && self.parent == "spec" && self.name == "selector"
+        self.field.is_some_and(|f| f.patch.replace)
     }
 
-    /// Whether server-side apply takes a map here as one value (`mapType: atomic`).
+    /// Whether server-side apply takes a map here (or the items of a list here) as one value (`mapType: atomic`).
     pub(crate) fn map_is_atomic(&self) -> bool {
-        if self.custom {
-            return false;
-        }
-        match self.name {
-            "labelSelector" | "namespaceSelector" | "podSelector" | "objectSelector" | "scopeSelector" | "nodeTopology" => true,
-            "selector" => self.parent == "spec",
-            "nodeSelector" => matches!(self.parent, "spec" | "scheduling"),
-            "requiredDuringSchedulingIgnoredDuringExecution" => self.parent == "nodeAffinity",
-            "configMapKeyRef" | "secretKeyRef" | "fieldRef" | "resourceFieldRef" | "secretRef" | "configMapRef" | "roleRef"
-            | "dataSource" | "involvedObject" | "regarding" | "related" | "scaleTargetRef" | "nodePublishSecretRef"
-            | "nodeStageSecretRef" | "controllerPublishSecretRef" | "controllerExpandSecretRef" | "nodeExpandSecretRef" => true,
-            "resource" => self.parent == "defaultBackend",
-            "required" => self.parent == "nodeAffinity",
-            "ownerReferences" => true,
-            _ => false,
-        }
+        self.field.is_some_and(|f| f.atomic_map) || matches!(self.content, Content::Struct(kind) if kind.atomic)
     }
 
     /// Whether a map here is a value of a Go struct type that is not a pointer, so that it is there even when empty and nobody owns it as such.
@@ -142,9 +139,4 @@ impl<'a> Shape<'a> {
             _ => false,
         }
     }
-}
-
-/// What a key field of a list item is when it is left out.
-pub(crate) fn key_default(key: &str) -> Option<Value> {
-    (key == "protocol").then(|| Value::from("TCP"))
 }

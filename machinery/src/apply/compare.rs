@@ -66,7 +66,7 @@ fn lists(old: &[Value], new: &[Value], shape: &Shape<'_>, path: &mut Vec<String>
     let index = |items: &[Value]| {
         let mut map: BTreeMap<String, usize> = BTreeMap::new();
         for (at, item) in items.iter().enumerate() {
-            if let Ok(element) = element(item, list) {
+            if let Ok(element) = element(item, list, shape) {
                 map.entry(element).or_insert(at);
             }
         }
@@ -77,7 +77,8 @@ fn lists(old: &[Value], new: &[Value], shape: &Shape<'_>, path: &mut Vec<String>
         path.push(element.clone());
         match right.get(element) {
             Some(&r) => match (&old[l], &new[r]) {
-                (Value::Object(a), Value::Object(b)) => maps(a, b, shape, path, change),
+                (Value::Object(a), Value::Object(b)) if !shape.map_is_atomic() => maps(a, b, shape, path, change),
+                (a, b) if a != b => change.modified.insert(path),
                 _ => {}
             },
             None => item(&old[l], shape, path, &mut change.removed),
@@ -95,7 +96,9 @@ fn lists(old: &[Value], new: &[Value], shape: &Shape<'_>, path: &mut Vec<String>
 
 fn item(value: &Value, shape: &Shape<'_>, path: &mut Vec<String>, set: &mut FieldSet) {
     set.insert(path);
-    if let Value::Object(map) = value {
+    if let Value::Object(map) = value
+        && !shape.map_is_atomic()
+    {
         fields(map, shape, path, set);
     }
 }
@@ -120,7 +123,7 @@ fn one_side(value: &Value, shape: &Shape<'_>, path: &mut Vec<String>, set: &mut 
         Value::Array(items) => {
             let list = shape.list_type();
             for value in items {
-                if let Ok(element) = element(value, list) {
+                if let Ok(element) = element(value, list, shape) {
                     path.push(element);
                     item(value, shape, path, set);
                     path.pop();

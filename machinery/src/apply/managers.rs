@@ -62,7 +62,7 @@ impl Entry {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let operation = |e: &Self| if e.applied { 0 } else { 1 };
+        let operation = |e: &Self| u8::from(!e.applied);
         operation(self)
             .cmp(&operation(other))
             .then_with(|| self.time.cmp(&other.time))

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Map, Value};
 
 use super::set::{FieldSet, key_element};
-use crate::shape::{ListType, Shape, key_default};
+use crate::shape::{ListType, Shape};
 
 /// The path element of a list item.
-pub(super) fn element(item: &Value, list: ListType) -> Result<String, String> {
+pub(super) fn element(item: &Value, list: ListType, shape: &Shape<'_>) -> Result<String, String> {
     match list {
         ListType::Map(keys) => {
             let Some(fields) = item.as_object() else {
@@ -18,7 +18,7 @@ pub(super) fn element(item: &Value, list: ListType) -> Result<String, String> {
             for key in keys {
                 let value = match fields.get(*key).filter(|v| !v.is_null()) {
                     Some(value) => value.clone(),
-                    None => key_default(key).ok_or_else(|| {
+                    None => shape.key_default(key).ok_or_else(|| {
                         format!("associative list with keys has an element that omits key field \"{key}\" (and doesn't have default value)")
                     })?,
                 };
@@ -69,13 +69,15 @@ fn collect(value: &Value, shape: &Shape<'_>, path: &mut Vec<String>, set: &mut F
             let list = shape.list_type();
             let mut seen = BTreeSet::new();
             for item in items {
-                let element = element(item, list).map_err(|why| format!(".{}: {why}", path.join(".").replace("f:", "")))?;
+                let element = element(item, list, shape).map_err(|why| format!(".{}: {why}", path.join(".").replace("f:", "")))?;
                 if !seen.insert(element.clone()) {
                     return Err(format!("duplicate entries for key {}", element.trim_start_matches("k:").trim_start_matches("v:")));
                 }
                 path.push(element);
                 set.insert(path);
-                if let Value::Object(map) = item {
+                if let Value::Object(map) = item
+                    && !shape.map_is_atomic()
+                {
                     for (key, value) in map {
                         path.push(format!("f:{key}"));
                         collect(value, &shape.field(key), path, set)?;
@@ -116,14 +118,14 @@ fn merge_maps(old: &Map<String, Value>, new: &Map<String, Value>, shape: &Shape<
 /// Items of the live list keep their places; shared ones follow the order of the configuration, and new ones stand where it has them.
 fn merge_lists(old: &[Value], new: &[Value], shape: &Shape<'_>) -> Result<Vec<Value>, String> {
     let list = shape.list_type();
-    let left = old.iter().map(|i| element(i, list)).collect::<Result<Vec<_>, _>>()?;
-    let right = new.iter().map(|i| element(i, list)).collect::<Result<Vec<_>, _>>()?;
+    let left = old.iter().map(|i| element(i, list, shape)).collect::<Result<Vec<_>, _>>()?;
+    let right = new.iter().map(|i| element(i, list, shape)).collect::<Result<Vec<_>, _>>()?;
     let in_right: BTreeSet<&str> = right.iter().map(|e| &**e).collect();
     let in_left: HashMap<&str, usize> = left.iter().enumerate().rev().map(|(i, e)| (&**e, i)).collect();
     let merged = |r: usize| -> Result<Value, String> {
         match in_left.get(&*right[r]) {
             Some(&l) => match (&old[l], &new[r]) {
-                (Value::Object(a), Value::Object(b)) => merge_maps(a, b, shape).map(Value::Object),
+                (Value::Object(a), Value::Object(b)) if !shape.map_is_atomic() => merge_maps(a, b, shape).map(Value::Object),
                 _ => Ok(new[r].clone()),
             },
             None => Ok(new[r].clone()),
@@ -217,7 +219,7 @@ fn remove(value: &Value, gone: &FieldSet, shape: &Shape<'_>) -> Option<Value> {
             }
             let mut kept = Vec::with_capacity(items.len());
             for item in items {
-                let Ok(element) = element(item, list) else {
+                let Ok(element) = element(item, list, shape) else {
                     kept.push(item.clone());
                     continue;
                 };

@@ -259,7 +259,9 @@ mod tests {
             (json!({}), json!({"metadata":{"labels":{"a":"b","c":null}}}), json!({"metadata":{"labels":{"a":"b"}}})),
         ];
         for (object, change, expected) in cases {
-            assert_eq!(patch("deployments.apps", object, change.clone()), expected, "{change}");
+            let template = object.pointer("/spec/strategy").or(object.pointer("/spec/template")).is_some();
+            let resource = if template { "deployments.apps" } else { "pods" };
+            assert_eq!(patch(resource, object, change.clone()), expected, "{change}");
         }
     }
 
