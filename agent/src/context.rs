@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 use vctl_api::agent::{Pod, PodEvent};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 
-use crate::{config::Config, hooks::DnsService, network::Network, outbox::Outbox, podman::Podman};
+use crate::{config::Config, hooks::DnsService, network::Network, outbox::Outbox, podman::Podman, pods::cgroup};
 
 pub(crate) struct Context {
     pub(crate) config: Config,
@@ -23,6 +23,11 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn now_ms(&self) -> i64 {
         self.clock.now().as_millisecond()
+    }
+
+    /// Name of this agent's control group: the same after a restart, and not another agent's.
+    pub(crate) fn group(&self) -> String {
+        cgroup::root(&self.config.worker, &self.config.state_dir)
     }
 
     pub(crate) fn pods_dir(&self) -> PathBuf {

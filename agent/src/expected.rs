@@ -1,6 +1,6 @@
 //! The state the server expects, as it was last told: in memory, and on disk for the time the server is away.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::{Path, PathBuf}};
 
 use prost::Message;
 use vctl_api::agent::{DnsRecord, ExpectedDns, ExpectedPods, ExpectedServices, Pod, Service};
@@ -51,7 +51,7 @@ pub(crate) struct Expected {
     pub(crate) dns: Class<DnsRecord>,
 }
 
-fn load<M: Message + Default>(path: &PathBuf) -> Result<M, AgentError> {
+fn load<M: Message + Default>(path: &Path) -> Result<M, AgentError> {
     match files::read_if_present(path).map_err(state("reading", path))? {
         None => Ok(M::default()),
         Some(content) => M::decode(content.as_slice()).map_err(|e| AgentError::State {

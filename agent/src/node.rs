@@ -14,7 +14,7 @@ use crate::{
 const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// How often the node is looked at.
-const PERIOD: Duration = Duration::from_secs(60);
+const PERIOD: Duration = Duration::from_mins(1);
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
@@ -84,7 +84,7 @@ pub(crate) fn measure(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
                 let running = view.record.containers.iter().filter(|(_, c)| matches!(c.phase, Phase::Running { .. }));
                 let containers: Vec<ContainerStats> = running
                     .filter_map(|(name, c)| {
-                        let (used, memory) = cgroup::usage(&cgroup::path(&own.config.worker, &view.pod.uid, name, c.attempt))?;
+                        let (used, memory) = cgroup::usage(&cgroup::path(&own.group(), &view.pod.uid, name, c.attempt))?;
                         seen.insert(c.id.clone(), (now, used));
                         let (at, earlier) = before.get(&c.id).copied()?;
                         let cpu_nano_cores = (used - earlier).max(0) * 1000 / (now - at).max(1);

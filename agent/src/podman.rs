@@ -14,7 +14,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
 
 /// Longest wait for an ordinary request; pulls are not limited.
-const REQUEST_LIMIT: Duration = Duration::from_secs(120);
+const REQUEST_LIMIT: Duration = Duration::from_mins(2);
 
 /// A request to Podman failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -154,12 +154,13 @@ impl Podman {
         PodmanError::Unreachable { socket: self.socket.display().to_string(), why: e.to_string() }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the task ends with its connection, which the caller holds")]
     async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<http::Response<Incoming>, PodmanError> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|e| self.unreachable(e))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(|e| self.unreachable(e))?;
         // The connection lives as long as its answer is read; it ends by itself and needs no tracking.
-        drop(tokio::task::spawn(async move {
+        drop(tokio::spawn(async move {
             if let Err(e) = connection.await {
                 tracing::debug!(error = %e, "connection to podman ended");
             }

@@ -94,6 +94,26 @@ fn log(state: &Path, uid: &str, container: &str) -> String {
     fs::read_to_string(pods::worker::log_path(&state.join("pods").join(uid), container, 0)).unwrap_or_default()
 }
 
+async fn exec(ctx: &context::Context, id: &str, script: &str) -> (String, Option<i64>) {
+    use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+    use futures::StreamExt as _;
+    use tokio::io::AsyncWriteExt as _;
+    let docker = ctx.podman.docker().unwrap();
+    let cmd = ["/bin/sh", "-c", script].map(String::from).to_vec();
+    let options = CreateExecOptions { cmd: Some(cmd), attach_stdin: Some(true), attach_stdout: Some(true), attach_stderr: Some(true), ..Default::default() };
+    let exec = docker.create_exec(id, options).await.unwrap();
+    let StartExecResults::Attached { mut output, mut input } = docker.start_exec(&exec.id, None::<StartExecOptions>).await.unwrap() else {
+        panic!("detached")
+    };
+    input.write_all(b"input\n").await.unwrap();
+    input.shutdown().await.unwrap();
+    let mut said = String::new();
+    while let Some(part) = tokio::time::timeout(Duration::from_secs(10), output.next()).await.expect("the command ends with its input") {
+        said.push_str(&part.unwrap().to_string());
+    }
+    (said, docker.inspect_exec(&exec.id).await.unwrap().exit_code)
+}
+
 fn web() -> Pod {
     let script = "echo $(GREETING) from $POD_IP; cat /conf/key; httpd -f -p 80 -h /data";
     let mut main = shell("web", script);
@@ -136,6 +156,13 @@ async fn scenario(state: &Path) {
     let ip = seen.statuses["web"].pod_ip.clone();
     let text = log(state, "web", "web");
     assert!(text.contains(&format!("hello from {ip}")) && text.contains("value"), "{text}");
+
+    // A command with input: its end reaches the command, its output and exit code come back.
+    let id = reconciler.handle("web").unwrap().view.borrow().record.containers["web"].id.clone();
+    let (said, code) = exec(&ctx, &id, "cat; echo over >&2; exit 5").await;
+    assert_eq!((said.as_str(), code), ("input\nover\n", Some(5)));
+    let forwarded = network::namespace::connect(&ctx.network.namespace_path("web"), ([127, 0, 0, 1], 80).into(), Duration::from_secs(5)).await;
+    assert!(forwarded.is_ok(), "{forwarded:?}");
 
     // A service of environment a; the same address means nothing in b, and b does not reach a's pods.
     let port = ServicePort { protocol: "TCP".into(), port: 8000, endpoints: vec![ServiceEndpoint { ip: ip.clone(), port: 80 }] };
@@ -210,5 +237,6 @@ fn podman_runs_pods_apart_and_leaves_nothing() {
     torn.unwrap();
     assert!(!state.exists());
     assert_eq!(network::devices(), ["lo"]);
-    assert!(!Path::new("/sys/fs/cgroup/memory/vctl-test").exists());
+    let group = pods::cgroup::root("test", &state);
+    assert!(!Path::new("/sys/fs/cgroup/memory").join(&group[1..]).exists());
 }

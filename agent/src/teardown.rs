@@ -56,7 +56,7 @@ pub async fn teardown(state_dir: &Path) -> Result<(), AgentError> {
         }
     }
     if let Some(worker) = files::read_if_present(&names).map_err(state("reading", &names))? {
-        cgroup::remove(&format!("/vctl-{}", String::from_utf8_lossy(&worker).trim()));
+        cgroup::remove_patiently(&cgroup::root(String::from_utf8_lossy(&worker).trim(), state_dir)).await;
     }
     network(state_dir).await?;
     for mount in mounts_below(state_dir) {

@@ -22,7 +22,7 @@ use crate::error::AgentError;
 const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 pub(crate) fn is_mounted(path: &Path) -> bool {
-    statfs(path).is_ok_and(|s| s.filesystem_type().0 as i64 == NSFS_MAGIC)
+    statfs(path).is_ok_and(|s| s.filesystem_type().0 == NSFS_MAGIC)
 }
 
 /// Runs a function on a thread of its own, because a thread that has changed its namespace cannot be used for anything else.

@@ -81,8 +81,9 @@ impl Paths {
         }
         files::replace(&mark, boot.as_bytes(), 0o600).map_err(state("writing", &mark))?;
         // runc, because crun refuses hybrid cgroup hierarchies; the file event log and k8s-file, because there may be no systemd.
+        // The monitor of an exec session stays for ten seconds, not five minutes: probes start many.
         let text = format!(
-            "[engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\ntmp_dir = \"{}\"\n\n\
+            "[engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nexit_command_delay = 10\ntmp_dir = \"{}\"\n\n\
              [containers]\nlog_driver = \"k8s-file\"\ndefault_ulimits = [\"nofile=16384:16384\", \"nproc=16384:16384\"]\n",
             self.run().join("libpod").display()
         );

@@ -5,11 +5,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use sha2::{Digest as _, Sha256};
+
 const ROOT: &str = "/sys/fs/cgroup";
 
+/// Group of an agent. Agents of one machine may have the same name, but not the same state directory.
+pub(crate) fn root(worker: &str, state_dir: &Path) -> String {
+    format!("/vctl-{worker}-{}", &hex::encode(Sha256::digest(state_dir.as_os_str().as_encoded_bytes()))[..8])
+}
+
 /// Path of the group, as Podman's `cgroup_parent` and below each hierarchy.
-pub(crate) fn path(worker: &str, uid: &str, container: &str, attempt: u32) -> String {
-    format!("/vctl-{worker}/{uid}/{container}-{attempt}")
+pub(crate) fn path(root: &str, uid: &str, container: &str, attempt: u32) -> String {
+    format!("{root}/{uid}/{container}-{attempt}")
 }
 
 /// Version 2 has one hierarchy; version 1 one per controller.
@@ -55,13 +66,45 @@ pub(crate) fn usage(group: &str) -> Option<(i64, i64)> {
     Some((cpu, (memory - inactive).max(0)))
 }
 
-/// Removes a group with all below it, in every hierarchy. What still has processes stays; the next removal takes it.
-pub(crate) fn remove(group: &str) {
+/// Removes a group whose containers have been removed. Monitors that have not ended within a second are killed: Podman lets those of
+/// exec sessions linger.
+pub(crate) async fn remove_patiently(group: &str) {
+    for round in 0..60 {
+        if remove(group) {
+            return;
+        }
+        if round >= 20 {
+            let hierarchy = if unified() { PathBuf::from(ROOT) } else { Path::new(ROOT).join("pids") };
+            kill_below(&hierarchy.join(group.trim_start_matches('/')));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    tracing::warn!(group, "a control group still has processes and is left");
+}
+
+/// Removes a group with all below it, in every hierarchy. What still has processes stays: then false.
+pub(crate) fn remove(group: &str) -> bool {
     let relative = group.trim_start_matches('/');
     let hierarchies: Vec<PathBuf> =
         if unified() { vec![PathBuf::from(ROOT)] } else { fs::read_dir(ROOT).into_iter().flatten().flatten().map(|e| e.path()).collect() };
+    let mut gone = true;
     for hierarchy in hierarchies {
-        remove_below(&hierarchy.join(relative));
+        let dir = hierarchy.join(relative);
+        remove_below(&dir);
+        gone &= !dir.exists();
+    }
+    gone
+}
+
+fn kill_below(dir: &Path) {
+    for pid in fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().filter_map(|l| l.parse().ok()) {
+        // It may have ended by itself meanwhile.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            kill_below(&entry.path());
+        }
     }
 }
 

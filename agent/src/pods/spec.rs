@@ -15,6 +15,7 @@ use crate::podman::Image;
 /// Where a container's things are on the worker.
 pub(crate) struct Places {
     pub(crate) worker: String,
+    pub(crate) group: String,
     pub(crate) namespace: Option<PathBuf>,
     pub(crate) etc: PathBuf,
     pub(crate) log: PathBuf,
@@ -134,7 +135,7 @@ pub(crate) fn build(
         "groups": groups,
         "mounts": all_mounts,
         "log_configuration": { "driver": "k8s-file", "path": places.log },
-        "cgroup_parent": cgroup::path(&places.worker, &pod.uid, &container.name, places.attempt),
+        "cgroup_parent": cgroup::path(&places.group, &pod.uid, &container.name, places.attempt),
         "resource_limits": { "memory": memory, "cpu": cpu },
         "privileged": security.privileged.unwrap_or(false),
         "read_only_filesystem": security.read_only_root_filesystem.unwrap_or(false),
@@ -170,6 +171,7 @@ mod tests {
     fn places() -> Places {
         Places {
             worker: "w".into(),
+            group: "/g".into(),
             namespace: Some("/run/ns/u".into()),
             etc: "/s/etc".into(),
             log: "/s/0.log".into(),

@@ -358,7 +358,7 @@ impl Worker {
     fn exited(&mut self, name: &str, mut exit: Exit) {
         let container = self.spec(name).unwrap_or_default();
         let known = self.record.container(name);
-        let group = cgroup::path(&self.ctx.config.worker, &self.pod.uid, name, known.attempt);
+        let group = cgroup::path(&self.ctx.group(), &self.pod.uid, name, known.attempt);
         let limit = container.resources.as_ref().and_then(|r| r.memory_limit_bytes);
         if exit.reason.is_empty() {
             let memory = exit.code == 137 && !known.killed && cgroup::out_of_memory(&group, limit);

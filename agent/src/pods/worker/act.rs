@@ -141,6 +141,7 @@ impl Worker {
         let attempt = if before.id.is_empty() { before.attempt } else { before.attempt + 1 };
         let places = Places {
             worker: self.ctx.config.worker.clone(),
+            group: self.ctx.group(),
             namespace: (!self.pod.host_network).then(|| self.ctx.network.namespace_path(&self.pod.uid)),
             etc: self.dir.join("etc"),
             log: log_path(&self.dir, name, attempt),
@@ -193,7 +194,7 @@ impl Worker {
             self.live.hooks.insert(name.clone());
             let (podman, ip, out, name) = (self.ctx.podman.clone(), facts.pod_ip, self.out.clone(), name.clone());
             self.tasks.spawn_until_stopped("post-start hook", async move {
-                let result = handler::run(&podman, &id, ip, &hook, Duration::from_secs(600)).await.map(drop);
+                let result = handler::run(&podman, &id, ip, &hook, Duration::from_mins(10)).await.map(drop);
                 let _ = out.send(Message::Hook { container: name, id, result });
             });
         }
@@ -234,7 +235,8 @@ impl Worker {
         self.ctx.network.remove(&self.pod.uid).await?;
         self.ctx.dns.set_clients(self.ctx.network.clients());
         files::remove_tree(&self.dir).map_err(crate::error::state("removing", &self.dir))?;
-        cgroup::remove(&format!("/vctl-{}/{}", self.ctx.config.worker, self.pod.uid));
+        let group = format!("{}/{}", self.ctx.group(), self.pod.uid);
+        self.ctx.tasks.spawn_until_stopped("control groups", async move { cgroup::remove_patiently(&group).await });
         self.report_gone();
         Ok(())
     }
