@@ -222,14 +222,13 @@ pub fn record_update(descriptor: &Descriptor, old: Option<&Value>, new: &mut Val
         let asked = Managers::decode(&requested);
         if asked.is_empty() { Managers::decode(before) } else { asked }
     };
-    let reset = manager.subresource.is_empty() && managers::is_reset(&requested);
     let empty = json!({ "metadata": {} });
     let change = compare::compare(old.unwrap_or(&empty), new, &root);
     let mut own = change.added;
     own.extend(&change.modified);
     managers.release(&own, &change.removed, None);
     strip(&mut own, descriptor, manager.subresource);
-    if !own.is_empty() && !(reset && old.is_some()) {
+    if !own.is_empty() {
         managers.put_union(Entry::update(manager.name, manager.subresource, &descriptor.api_version(), manager.now, own));
         managers.cap();
     }

@@ -177,11 +177,10 @@ impl Managers {
     pub(super) fn keep_time(&mut self, old: &Value, unchanged: bool) {
         let old = Self::decode(old);
         for entry in &mut self.0 {
-            if let Some(before) = old.0.iter().find(|e| e.same(entry)) {
-                if before.set == entry.set && (unchanged || !entry.applied) {
+            if let Some(before) = old.0.iter().find(|e| e.same(entry))
+                && before.set == entry.set && (unchanged || !entry.applied) {
                     entry.time.clone_from(&before.time);
                 }
-            }
         }
     }
 

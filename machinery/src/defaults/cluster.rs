@@ -59,11 +59,10 @@ pub(super) fn namespace(fields: &mut Fields) {
     // The label tells selectors a namespace's name; a name that is still to be generated comes in the second pass.
     if let Some(metadata) = object(fields, "metadata") {
         let name = text(metadata, "name").to_owned();
-        if !name.is_empty() {
-            if let Some(labels) = ensure(metadata, "labels") {
+        if !name.is_empty()
+            && let Some(labels) = ensure(metadata, "labels") {
                 labels.insert("kubernetes.io/metadata.name".into(), name.into());
             }
-        }
     }
     ensure(fields, "spec");
     if let Some(status) = ensure(fields, "status") {
@@ -73,11 +72,10 @@ pub(super) fn namespace(fields: &mut Fields) {
 
 pub(super) fn node(fields: &mut Fields) {
     ensure(fields, "spec");
-    if let Some(status) = ensure(fields, "status") {
-        if let Some(capacity) = status.get("capacity").filter(|c| c.is_object()).cloned() {
+    if let Some(status) = ensure(fields, "status")
+        && let Some(capacity) = status.get("capacity").filter(|c| c.is_object()).cloned() {
             set(status, "allocatable", capacity);
         }
-    }
 }
 
 pub(super) fn endpoints(fields: &mut Fields) {

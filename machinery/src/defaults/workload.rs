@@ -35,12 +35,11 @@ pub(super) fn deployment(fields: &mut Fields) {
         set(spec, "progressDeadlineSeconds", 600);
         if let Some(strategy) = ensure(spec, "strategy") {
             set(strategy, "type", "RollingUpdate");
-            if text(strategy, "type") == "RollingUpdate" {
-                if let Some(rolling) = ensure(strategy, "rollingUpdate") {
+            if text(strategy, "type") == "RollingUpdate"
+                && let Some(rolling) = ensure(strategy, "rollingUpdate") {
                     set(rolling, "maxUnavailable", "25%");
                     set(rolling, "maxSurge", "25%");
                 }
-            }
         }
         pod::template(spec);
     }
@@ -52,12 +51,11 @@ pub(super) fn daemon_set(fields: &mut Fields) {
         set(spec, "revisionHistoryLimit", 10);
         if let Some(strategy) = ensure(spec, "updateStrategy") {
             set(strategy, "type", "RollingUpdate");
-            if text(strategy, "type") == "RollingUpdate" {
-                if let Some(rolling) = ensure(strategy, "rollingUpdate") {
+            if text(strategy, "type") == "RollingUpdate"
+                && let Some(rolling) = ensure(strategy, "rollingUpdate") {
                     set(rolling, "maxUnavailable", 1);
                     set(rolling, "maxSurge", 0);
                 }
-            }
         }
         pod::template(spec);
     }
@@ -74,11 +72,10 @@ pub(super) fn stateful_set(fields: &mut Fields) {
         }
         if let Some(strategy) = ensure(spec, "updateStrategy") {
             set(strategy, "type", "RollingUpdate");
-            if text(strategy, "type") == "RollingUpdate" {
-                if let Some(rolling) = ensure(strategy, "rollingUpdate") {
+            if text(strategy, "type") == "RollingUpdate"
+                && let Some(rolling) = ensure(strategy, "rollingUpdate") {
                     set(rolling, "partition", 0);
                 }
-            }
         }
         if let Some(policy) = ensure(spec, "persistentVolumeClaimRetentionPolicy") {
             set(policy, "whenDeleted", "Retain");

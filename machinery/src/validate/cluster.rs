@@ -300,11 +300,10 @@ pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors
             }
         }
         ("", "persistentvolumeclaims") => claim(&spec, &was, errors),
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-            if !same(new.field("roleRef").value, old.field("roleRef").value) {
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings")
+            if !same(new.field("roleRef").value, old.field("roleRef").value) => {
                 errors.invalid(&new.field("roleRef"), "cannot change roleRef");
             }
-        }
         ("storage.k8s.io", "storageclasses") => {
             for (field, what) in [
                 ("parameters", "updates to parameters are forbidden."),

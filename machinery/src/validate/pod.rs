@@ -204,13 +204,12 @@ pub(super) fn resources(resources: &At<'_>, errors: &mut Errors) {
     let requests = resources.field("requests");
     for (name, request) in requests.entries() {
         let Some(limit) = limits.value.get(name) else { continue };
-        if let (Some(wanted), Some(most)) = (read(request.value), read(limit)) {
-            if wanted > most {
+        if let (Some(wanted), Some(most)) = (read(request.value), read(limit))
+            && wanted > most {
                 let shown = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
                 let at = At { value: request.value, path: requests.path.clone() };
                 errors.invalid(&at, &format!("must be less than or equal to {name} limit of {shown}"));
             }
-        }
     }
 }
 

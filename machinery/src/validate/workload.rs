@@ -27,11 +27,10 @@ fn selected(spec: &At<'_>, errors: &mut Errors) {
         return;
     }
     let labels = spec.field("template").field("metadata").field("labels");
-    if let Ok(parsed) = LabelSelector::from_object(selector.value) {
-        if !parsed.matches(labels.value) {
+    if let Ok(parsed) = LabelSelector::from_object(selector.value)
+        && !parsed.matches(labels.value) {
             errors.invalid(&labels, "`selector` does not match template `labels`");
         }
-    }
 }
 
 /// A number or a percentage that is not negative.
@@ -75,11 +74,10 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
                 errors.non_negative(&spec.field(field));
             }
             let deadline = spec.field("progressDeadlineSeconds");
-            if let (Some(d), m) = (deadline.value.as_i64(), spec.field("minReadySeconds").value.as_i64().unwrap_or(0)) {
-                if d <= m {
+            if let (Some(d), m) = (deadline.value.as_i64(), spec.field("minReadySeconds").value.as_i64().unwrap_or(0))
+                && d <= m {
                     errors.invalid(&deadline, "must be greater than minReadySeconds");
                 }
-            }
         }
         "replicasets" | "daemonsets" | "statefulsets" => {
             for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
