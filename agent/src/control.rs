@@ -76,6 +76,7 @@ async fn session(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, delay: &mut D
     up.send(AgentMessage { message: Some(Up::Hello(hello)) }).await.map_err(|_| lost())?;
     let mut incoming = client.connect(ReceiverStream::new(outgoing)).await.map_err(refused)?.into_inner();
     ctx.outbox.restart();
+    reconciler.repeat_gone();
     let renewal = tokio::time::sleep(renewal_in(&identity, ctx.clock.now()));
     tokio::pin!(renewal);
     let reports = async {

@@ -218,6 +218,20 @@ impl Reconciler {
         self.processing("services", generation, work);
     }
 
+    /// Tells again which pods that are to go have gone: the connection may have been lost before the server heard it.
+    pub(crate) fn repeat_gone(&self) {
+        let expected = lock(&self.expected);
+        let pods = lock(&self.pods);
+        for pod in expected.pods.members.values().filter(|p| p.deletion_grace_seconds.is_some() && !pods.contains_key(&p.uid)) {
+            self.ctx.outbox.gone(PodGone {
+                uid: pod.uid.clone(),
+                environment: pod.environment.clone(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+            });
+        }
+    }
+
     pub(crate) fn generations(&self) -> Vec<(String, u64)> {
         lock(&self.expected).generations().collect()
     }
