@@ -26,6 +26,7 @@ mod hints;
 mod namespace;
 mod object;
 mod pod;
+mod pod_control;
 mod pod_gc;
 mod queue;
 mod recorder;

@@ -208,10 +208,10 @@ fn pods(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes: &
                 wakes.push(tenant_wide(Controller::Scheduler));
             }
         }
-        (Some(old), new) if !text(old, "/spec/nodeName").is_empty() && !pod::is_terminal(old) => {
-            if new.is_none_or(pod::is_terminal) {
-                wakes.push(Wake::PendingPods);
-            }
+        (Some(old), new)
+            if !text(old, "/spec/nodeName").is_empty() && !pod::is_terminal(old) && new.is_none_or(pod::is_terminal) =>
+        {
+            wakes.push(Wake::PendingPods);
         }
         _ => {}
     }

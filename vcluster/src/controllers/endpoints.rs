@@ -111,12 +111,19 @@ pub(super) fn last_change(service: &Value, members: &[&Value]) -> Option<Timesta
         .max()
 }
 
+/// A subset in the making.
+#[derive(Default)]
+struct Group {
+    ready: Vec<Value>,
+    not_ready: Vec<Value>,
+    ports: Vec<Value>,
+}
+
 /// Addresses grouped by the ports they have: addresses with the same set of ports are one subset, in a stable order.
 fn subsets(service: &Value, members: &[&Value]) -> (Vec<Value>, bool) {
     let unready = ports::publishes_unready(service);
     let family = Family::of(service).first().copied().unwrap_or(Family::V4);
-    // Address (by IP and pod) -> its JSON, its ready state and its ports.
-    let mut groups: BTreeMap<String, (Vec<Value>, Vec<Value>, Vec<Value>)> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     let mut members: Vec<&&Value> = members.iter().filter(|p| ports::is_endpoint(p, unready)).collect();
     members.sort_by_key(|p| (ports::addresses(p, family).first().cloned(), super::object::uid(p)));
     // Ready addresses have the first claim on the capacity.
@@ -145,12 +152,15 @@ fn subsets(service: &Value, members: &[&Value]) -> (Vec<Value>, bool) {
         }
         let mut found: Vec<Value> = found.into_iter().map(without_empty_name).collect();
         found.sort_by_key(|p| (text(p, "/name").to_owned(), p["port"].as_i64(), text(p, "/protocol").to_owned()));
-        let group = groups.entry(Value::from(found.clone()).to_string()).or_insert_with(|| (Vec::new(), Vec::new(), found));
-        if is_ready { group.0.push(address) } else { group.1.push(address) }
+        let group = groups.entry(Value::from(found.clone()).to_string()).or_default();
+        group.ports = found;
+        if is_ready { group.ready.push(address) } else { group.not_ready.push(address) }
     }
-    let subsets = groups.into_values().map(|(ready, not_ready, ports)| {
+    let subsets = groups.into_values().map(|group| {
         let mut subset = Map::new();
-        for (field, values) in [("addresses", ready), ("notReadyAddresses", not_ready), ("ports", ports)] {
+        for (field, values) in
+            [("addresses", group.ready), ("notReadyAddresses", group.not_ready), ("ports", group.ports)]
+        {
             if !values.is_empty() {
                 subset.insert(field.into(), values.into());
             }

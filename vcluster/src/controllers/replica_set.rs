@@ -2,26 +2,22 @@
 //!
 //! Upstream's expectations guard against acting on a stale cache; here every reconcile reads what is stored, so they are not needed.
 
-mod ranking;
+pub(super) mod ranking;
 mod status;
 
-use futures::{
-    FutureExt,
-    future::{BoxFuture, join_all},
-};
 use jiff::Timestamp;
 use serde_json::Value;
-use vctl_machinery::{selector::LabelSelector, status::ApiError};
+use vctl_machinery::selector::LabelSelector;
 
 use super::{
     claim::claim_all,
-    context::{Context, Failure, is_namespace_terminating},
-    event::{Draft, EventType},
-    object::{controller_of, controller_reference, int, is_deleting, name, text, uid, uid_precondition},
-    pod,
+    context::{Context, Failure},
+    object::{controller_of, controller_reference, int, is_deleting, text, uid},
+    pod, pod_control,
 };
 
 const RESOURCE: &str = "replicasets.apps";
+const OWNER: (&str, &str) = ("apps/v1", "ReplicaSet");
 const TYPE: (&str, &str, &str) = (RESOURCE, "apps/v1", "ReplicaSet");
 /// Pods created or deleted in one reconcile, as upstream's `BurstReplicas`.
 const BURST: usize = 500;
@@ -65,8 +61,18 @@ pub(super) async fn reconcile(cx: &Context<'_>, namespace: &str, name: &str) -> 
 
     let failure = match plan(&set, &active, &related, cx.now) {
         Plan::Nothing => None,
-        Plan::Create(count) => create(cx, &set, count, &mut active).await.map(|e| ("FailedCreate", e)),
-        Plan::Delete(pods) => delete(cx, &set, &pods, &mut active).await.map(|e| ("FailedDelete", e)),
+        Plan::Create(count) => {
+            let reference = controller_reference(&set, "apps/v1", "ReplicaSet");
+            let new = pod::from_template(&set["spec"]["template"], &set, reference);
+            let (created, error) = pod_control::create(cx, &set, OWNER, vec![new; count]).await;
+            active.extend(created);
+            error.map(|e| ("FailedCreate", e))
+        }
+        Plan::Delete(pods) => {
+            let (deleted, error) = pod_control::delete(cx, &set, OWNER, &pods).await;
+            active.retain(|p| !deleted.iter().any(|d| d == uid(p)));
+            error.map(|e| ("FailedDelete", e))
+        }
     };
     let shown = failure.as_ref().map(|(reason, e)| (*reason, e.message.as_str()));
     let status = status::of(&set, &active, terminating, shown, cx.now);
@@ -101,67 +107,6 @@ async fn related_pods(cx: &Context<'_>, set: &Value, active: &[Value]) -> Result
         .into_iter()
         .filter(|p| pod::is_active(p) && controller_of(p).is_some_and(|o| uids.contains(&text(o, "/uid"))))
         .collect())
-}
-
-fn event(set: &Value, kind: EventType, reason: &str, message: String) -> Draft {
-    Draft::new("apps/v1", "ReplicaSet", set, kind, reason, message)
-}
-
-/// Creates pods in batches of 1, 2, 4, ..: when the first cannot be created (quota, admission) the others are not tried.
-/// New pods are added to `active`. Returns the first error.
-async fn create(cx: &Context<'_>, set: &Value, count: usize, active: &mut Vec<Value>) -> Option<ApiError> {
-    let namespace = super::object::namespace(set);
-    let new = pod::from_template(&set["spec"]["template"], set, controller_reference(set, "apps/v1", "ReplicaSet"));
-    let (mut left, mut batch) = (count, 1);
-    while left > 0 {
-        let results = join_all((0..batch.min(left)).map(|_| cx.client.create("pods", namespace, new.clone()))).await;
-        left -= results.len();
-        let mut failure = None;
-        for result in results {
-            match result {
-                Ok(pod) => {
-                    let message = format!("Created pod: {}", name(&pod));
-                    cx.record(event(set, EventType::Normal, "SuccessfulCreate", message)).await;
-                    active.push(pod);
-                }
-                Err(e) if is_namespace_terminating(&e) => return None,
-                Err(e) => {
-                    cx.record(event(set, EventType::Warning, "FailedCreate", format!("Error creating: {e}"))).await;
-                    failure.get_or_insert(e);
-                }
-            }
-        }
-        if failure.is_some() {
-            return failure;
-        }
-        batch *= 2;
-    }
-    None
-}
-
-/// Deletes pods and takes them out of `active`. Returns the first error.
-async fn delete(cx: &Context<'_>, set: &Value, pods: &[Value], active: &mut Vec<Value>) -> Option<ApiError> {
-    let namespace = super::object::namespace(set);
-    let mut deletions: Vec<BoxFuture<'_, Result<(), ApiError>>> = Vec::new();
-    for pod in pods {
-        deletions.push(cx.delete("pods", namespace, name(pod), uid_precondition(uid(pod))).boxed());
-    }
-    let results = join_all(deletions).await;
-    let mut failure = None;
-    for (pod, result) in pods.iter().zip(results) {
-        match result {
-            Ok(()) => {
-                let message = format!("Deleted pod: {}", name(pod));
-                cx.record(event(set, EventType::Normal, "SuccessfulDelete", message)).await;
-                active.retain(|a| uid(a) != uid(pod));
-            }
-            Err(e) => {
-                cx.record(event(set, EventType::Warning, "FailedDelete", format!("Error deleting: {e}"))).await;
-                failure.get_or_insert(e);
-            }
-        }
-    }
-    failure
 }
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ impl Client for FakeClient {
         let (before, revision) = self.read(&key).await?;
         if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
             let version = metadata.remove("resourceVersion");
-            if version.is_some_and(|v| v != revision.to_string())
+            if version.is_some_and(|v| v.as_str() != Some(&revision.to_string()))
                 || metadata.get("uid").is_some_and(|u| u != uid(&before))
             {
                 return Err(ApiError::modified("", resource, name));

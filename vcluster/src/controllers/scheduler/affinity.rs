@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::controllers::object::{flag, labels, list, name, text};
+use crate::controllers::object::{condition, flag, labels, list, name, text};
 
 /// `nodeSelector` and the required terms of `nodeAffinity`.
 pub(super) fn selects(pod: &Value, node: &Value) -> bool {
@@ -45,7 +45,7 @@ fn holds(requirement: &Value, value: Option<&str>) -> bool {
 /// The first taint with an effect on scheduling that the pod does not tolerate, as (key, value). A node that is not ready counts as
 /// tainted `node.kubernetes.io/not-ready`, which upstream's node controller would write.
 pub(super) fn untolerated(pod: &Value, node: &Value) -> Option<(String, String)> {
-    let not_ready = !crate::controllers::object::condition(node, "Ready").is_some_and(|c| text(c, "/status") == "True");
+    let not_ready = condition(node, "Ready").is_none_or(|c| text(c, "/status") != "True");
     let implied = serde_json::json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
     list(node, "/spec/taints")
         .iter()
