@@ -74,7 +74,6 @@ fn two_environments_share_nothing() -> Result<()> {
             "configmaps",
         ])
     };
-    drop(refused);
     let refused = with_token(&right)?.refused()?;
     ensure!(refused.contains("Unauthorized") || refused.contains("logged in"), "{refused}");
     Ok(())
