@@ -9,13 +9,17 @@ const STATE_DIR_LIMIT: usize = 80;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The worker's name is not a DNS label.
-    #[error("worker name {0:?} is not a DNS-1123 label: use at most 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit")]
+    #[error(
+        "worker name {0:?} is not a DNS-1123 label: use at most 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit"
+    )]
     Worker(String),
     /// The address range of the pods does not parse or is too small.
     #[error("pod CIDR {0:?} cannot be used: write it as A.B.C.D/N with N from 8 to 29, for example 10.200.1.0/24")]
     PodCidr(String),
     /// The state directory is relative or too long.
-    #[error("state directory {path} cannot be used: it must be an absolute path of at most {STATE_DIR_LIMIT} bytes, because sockets are kept in it")]
+    #[error(
+        "state directory {path} cannot be used: it must be an absolute path of at most {STATE_DIR_LIMIT} bytes, because sockets are kept in it"
+    )]
     StateDir {
         /// The directory as given.
         path: String,
@@ -154,9 +158,16 @@ pub struct Config {
 
 impl Config {
     /// Settings with the defaults: pods in 10.200.1.0/24, four at a time, a Podman of its own, `cluster.local`, a server certificate for `localhost`.
-    pub fn new(worker: impl Into<String>, server: Endpoint, server_ca_pem: impl Into<String>, state_dir: impl Into<PathBuf>) -> Self {
+    pub fn new(
+        worker: impl Into<String>,
+        server: Endpoint,
+        server_ca_pem: impl Into<String>,
+        state_dir: impl Into<PathBuf>,
+    ) -> Self {
         let server_name = match &server {
-            Endpoint::Tcp(address) => address.rsplit_once(':').map_or("localhost", |(host, _)| host).trim_matches(['[', ']']).to_owned(),
+            Endpoint::Tcp(address) => {
+                address.rsplit_once(':').map_or("localhost", |(host, _)| host).trim_matches(['[', ']']).to_owned()
+            }
             Endpoint::Unix(_) => "localhost".to_owned(),
         };
         Self {
@@ -199,7 +210,12 @@ impl Config {
             format!("worker       {name}"),
             format!("server       {} as {}", self.server, self.server_name),
             format!("state        {}", self.state_dir.display()),
-            format!("pods         {} ({} addresses, {} in parallel)", self.pod_cidr, self.pod_cidr.capacity(), self.parallel),
+            format!(
+                "pods         {} ({} addresses, {} in parallel)",
+                self.pod_cidr,
+                self.pod_cidr.capacity(),
+                self.parallel
+            ),
             match &self.podman {
                 PodmanSource::Managed => "podman       started by the agent, storage in the state directory".to_owned(),
                 PodmanSource::Socket(path) => format!("podman       {}", path.display()),

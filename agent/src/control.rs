@@ -64,14 +64,17 @@ async fn session(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, delay: &mut D
     let store = IdentityStore::new(&ctx.config)?;
     let mut identity = identity(ctx, &store).await?;
     let channel = transport::connect(&ctx.config, Some(&identity)).await?;
-    let mut client = AgentServiceClient::new(channel).max_decoding_message_size(MESSAGE_LIMIT).max_encoding_message_size(MESSAGE_LIMIT);
+    let mut client = AgentServiceClient::new(channel)
+        .max_decoding_message_size(MESSAGE_LIMIT)
+        .max_encoding_message_size(MESSAGE_LIMIT);
     let (up, outgoing) = mpsc::channel::<AgentMessage>(64);
     let hello = Hello {
         worker: ctx.config.worker.clone(),
         agent_version: ctx.config.version.clone(),
         applied: reconciler.generations().into_iter().collect(),
     };
-    let refused = |e: tonic::Status| AgentError::Identity(format!("the server refused the control stream: {}", e.message()));
+    let refused =
+        |e: tonic::Status| AgentError::Identity(format!("the server refused the control stream: {}", e.message()));
     let lost = || AgentError::Identity("the control stream ended".into());
     up.send(AgentMessage { message: Some(Up::Hello(hello)) }).await.map_err(|_| lost())?;
     let mut incoming = client.connect(ReceiverStream::new(outgoing)).await.map_err(refused)?.into_inner();

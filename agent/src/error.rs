@@ -14,7 +14,9 @@ pub enum AgentError {
     )]
     ToolMissing(String),
     /// The agent creates network namespaces and firewall rules.
-    #[error("the agent must run as root (it creates network namespaces and nftables rules); or run without containers: --workers simulated")]
+    #[error(
+        "the agent must run as root (it creates network namespaces and nftables rules); or run without containers: --workers simulated"
+    )]
     NotRoot,
     /// Podman's service does not work.
     #[error(transparent)]
@@ -36,7 +38,9 @@ pub enum AgentError {
     #[error("worker certificate: {0}")]
     Identity(String),
     /// The resolver could not be started.
-    #[error("worker resolver on {address}: {why}; end the service that holds this address, or choose another --pod-cidr")]
+    #[error(
+        "worker resolver on {address}: {why}; end the service that holds this address, or choose another --pod-cidr"
+    )]
     Dns {
         /// Address it was to listen on.
         address: String,

@@ -1,6 +1,10 @@
 //! The state the server expects, as it was last told: in memory, and on disk for the time the server is away.
 
-use std::{collections::BTreeMap, fs, path::{Path, PathBuf}};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use prost::Message;
 use vctl_api::agent::{DnsRecord, ExpectedDns, ExpectedPods, ExpectedServices, Pod, Service};
@@ -25,7 +29,14 @@ impl<T> Default for Class<T> {
 
 impl<T> Class<T> {
     /// Applies an update; false when a delta is not newer than what is known (a repetition).
-    pub(crate) fn update(&mut self, generation: u64, full: bool, upsert: Vec<T>, removed: &[String], id: fn(&T) -> &str) -> bool {
+    pub(crate) fn update(
+        &mut self,
+        generation: u64,
+        full: bool,
+        upsert: Vec<T>,
+        removed: &[String],
+        id: fn(&T) -> &str,
+    ) -> bool {
         if !full && generation <= self.generation {
             return false;
         }
@@ -83,12 +94,18 @@ impl Expected {
 
     pub(crate) fn save_pods(&self) -> Result<(), AgentError> {
         let upsert = self.pods.members.values().cloned().collect();
-        self.save("pods.pb", &ExpectedPods { generation: self.pods.generation, full: true, upsert, removed: Vec::new() })
+        self.save(
+            "pods.pb",
+            &ExpectedPods { generation: self.pods.generation, full: true, upsert, removed: Vec::new() },
+        )
     }
 
     pub(crate) fn save_services(&self) -> Result<(), AgentError> {
         let upsert = self.services.members.values().cloned().collect();
-        self.save("services.pb", &ExpectedServices { generation: self.services.generation, full: true, upsert, removed: Vec::new() })
+        self.save(
+            "services.pb",
+            &ExpectedServices { generation: self.services.generation, full: true, upsert, removed: Vec::new() },
+        )
     }
 
     pub(crate) fn save_dns(&self) -> Result<(), AgentError> {

@@ -22,7 +22,9 @@ pub(crate) struct IdentityStore {
 }
 
 fn unusable(e: impl std::fmt::Display) -> AgentError {
-    AgentError::Identity(format!("{e}; remove the directory identity/ of the state directory and join again with a new token"))
+    AgentError::Identity(format!(
+        "{e}; remove the directory identity/ of the state directory and join again with a new token"
+    ))
 }
 
 impl IdentityStore {
@@ -44,7 +46,8 @@ impl IdentityStore {
     fn save(&self, response: &JoinResponse, key_pem: &str) -> Result<ClientIdentity, AgentError> {
         let identity = parse(&response.certificate_pem, key_pem.as_bytes())?;
         files::replace(&self.key, key_pem.as_bytes(), 0o600).map_err(state("writing", &self.key))?;
-        files::replace(&self.certificate, &response.certificate_pem, 0o600).map_err(state("writing", &self.certificate))?;
+        files::replace(&self.certificate, &response.certificate_pem, 0o600)
+            .map_err(state("writing", &self.certificate))?;
         Ok(identity)
     }
 
@@ -85,7 +88,8 @@ fn request(worker: &str) -> Result<(Vec<u8>, String), AgentError> {
 }
 
 fn parse(certificate: &[u8], key: &[u8]) -> Result<ClientIdentity, AgentError> {
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(unusable)?;
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(unusable)?;
     let text = std::str::from_utf8(certificate).map_err(unusable)?;
     let expires = pki::expires_at(text).map_err(unusable)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(unusable)?;

@@ -53,7 +53,9 @@ pub fn check_machine(config: &Config) -> Result<(), AgentError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     for tool in tools {
         let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
-            || ["/usr/sbin", "/sbin", "/usr/bin", "/usr/libexec/podman"].iter().any(|dir| Path::new(dir).join(tool).is_file());
+            || ["/usr/sbin", "/sbin", "/usr/bin", "/usr/libexec/podman"]
+                .iter()
+                .any(|dir| Path::new(dir).join(tool).is_file());
         if !found {
             return Err(AgentError::ToolMissing(tool.to_owned()));
         }
@@ -74,7 +76,11 @@ pub async fn run(config: Config, hooks: Hooks, tasks: Tasks) -> Result<(), Agent
 }
 
 /// Everything but the control stream.
-async fn start(config: Config, hooks: Hooks, tasks: Tasks) -> Result<(Arc<context::Context>, Arc<reconcile::Reconciler>), AgentError> {
+async fn start(
+    config: Config,
+    hooks: Hooks,
+    tasks: Tasks,
+) -> Result<(Arc<context::Context>, Arc<reconcile::Reconciler>), AgentError> {
     for line in config.check()? {
         tracing::info!("{line}");
     }

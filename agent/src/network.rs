@@ -53,7 +53,11 @@ pub(crate) async fn tool(program: &str, arguments: &[&str], input: &str) -> Resu
         let _ = stdin.write_all(input.as_bytes()).await;
     }
     let output = child.wait_with_output().await.map_err(|e| failed(e.to_string()))?;
-    if output.status.success() { Ok(()) } else { Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
 }
 
 /// Whether this namespace has a device. Asked of the thread's own namespace: sysfs would show the one it was mounted in.
@@ -136,7 +140,13 @@ impl Network {
 
     /// Creates namespace, device, route and rules of a pod; does again what is missing. `pid`: a process that is still in the
     /// pod's namespace, when the name of the namespace was lost.
-    pub(crate) async fn add(&self, uid: &str, environment: &str, sysctls: Vec<(String, String)>, pid: Option<i32>) -> Result<Ipv4Addr, AgentError> {
+    pub(crate) async fn add(
+        &self,
+        uid: &str,
+        environment: &str,
+        sysctls: Vec<(String, String)>,
+        pid: Option<i32>,
+    ) -> Result<Ipv4Addr, AgentError> {
         let ip = self.addresses(|a| a.allocate(uid))?;
         let path = self.namespace_path(uid);
         let (device, node) = (device(uid), self.node_ip());

@@ -21,7 +21,9 @@ fn read(path: &str) -> String {
 }
 
 fn total_memory() -> i64 {
-    let kib = read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<i64>().ok());
+    let kib = read("/proc/meminfo")
+        .lines()
+        .find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<i64>().ok());
     kib.unwrap_or_default() * 1024
 }
 
@@ -39,7 +41,9 @@ async fn report(ctx: &Context, podman: &str) -> NodeReport {
         .filter_map(|l| l.split_once('='))
         .map(|(k, v)| (k.to_owned(), v.trim_matches('"').to_owned()))
         .collect();
-    let disk = nix::sys::statvfs::statvfs(&ctx.config.state_dir).map(|s| s.blocks() as i64 * s.fragment_size() as i64).unwrap_or_default();
+    let disk = nix::sys::statvfs::statvfs(&ctx.config.state_dir)
+        .map(|s| s.blocks() as i64 * s.fragment_size() as i64)
+        .unwrap_or_default();
     NodeReport {
         cpu_millis: std::thread::available_parallelism().map_or(1, |n| n.get() as i64) * 1000,
         memory_bytes: total_memory(),
@@ -84,7 +88,8 @@ pub(crate) fn measure(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
                 let running = view.record.containers.iter().filter(|(_, c)| matches!(c.phase, Phase::Running { .. }));
                 let containers: Vec<ContainerStats> = running
                     .filter_map(|(name, c)| {
-                        let (used, memory) = cgroup::usage(&cgroup::path(&own.group(), &view.pod.uid, name, c.attempt))?;
+                        let (used, memory) =
+                            cgroup::usage(&cgroup::path(&own.group(), &view.pod.uid, name, c.attempt))?;
                         seen.insert(c.id.clone(), (now, used));
                         let (at, earlier) = before.get(&c.id).copied()?;
                         let cpu_nano_cores = (used - earlier).max(0) * 1000 / (now - at).max(1);

@@ -6,7 +6,9 @@ use std::{
 };
 
 use tokio::sync::Notify;
-use vctl_api::agent::{AgentMessage, Applied, NodeReport, PodEvent, PodGone, PodStats, PodStatus, agent_message::Message};
+use vctl_api::agent::{
+    AgentMessage, Applied, NodeReport, PodEvent, PodGone, PodStats, PodStatus, agent_message::Message,
+};
 
 /// Events kept while the server is away; older ones are dropped first.
 const EVENT_LIMIT: usize = 1024;
@@ -130,7 +132,9 @@ mod tests {
         outbox.status(status(""));
         outbox.status(status("10.0.0.2"));
         let first = outbox.next().await;
-        assert!(matches!(&first[..], [AgentMessage { message: Some(Message::PodStatus(s)) }] if s.pod_ip == "10.0.0.2"));
+        assert!(
+            matches!(&first[..], [AgentMessage { message: Some(Message::PodStatus(s)) }] if s.pod_ip == "10.0.0.2")
+        );
         outbox.status(status("10.0.0.2"));
         assert!(outbox.drain().is_empty(), "an unchanged status is not repeated");
         outbox.restart();

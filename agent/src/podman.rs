@@ -20,7 +20,9 @@ const REQUEST_LIMIT: Duration = Duration::from_mins(2);
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PodmanError {
     /// Its socket does not answer.
-    #[error("podman does not answer on {socket}: {why}; the agent starts its service again, see podman.log in the state directory")]
+    #[error(
+        "podman does not answer on {socket}: {why}; the agent starts its service again, see podman.log in the state directory"
+    )]
     Unreachable {
         /// The socket.
         socket: String,
@@ -155,17 +157,24 @@ impl Podman {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the task ends with its connection, which the caller holds")]
-    async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<http::Response<Incoming>, PodmanError> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<http::Response<Incoming>, PodmanError> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|e| self.unreachable(e))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.map_err(|e| self.unreachable(e))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+            .await
+            .map_err(|e| self.unreachable(e))?;
         // The connection lives as long as its answer is read; it ends by itself and needs no tracking.
         drop(tokio::spawn(async move {
             if let Err(e) = connection.await {
                 tracing::debug!(error = %e, "connection to podman ended");
             }
         }));
-        let mut request = Request::builder().method(method).uri(format!("/v4.0.0/libpod{path}")).header("Host", "podman");
+        let mut request =
+            Request::builder().method(method).uri(format!("/v4.0.0/libpod{path}")).header("Host", "podman");
         if body.is_some() {
             request = request.header("Content-Type", "application/json");
         }
@@ -181,12 +190,20 @@ impl Podman {
             refused(status, &content)?;
             Ok(content)
         };
-        tokio::time::timeout(REQUEST_LIMIT, exchange).await.unwrap_or_else(|_| Err(self.unreachable("no answer within two minutes")))
+        tokio::time::timeout(REQUEST_LIMIT, exchange)
+            .await
+            .unwrap_or_else(|_| Err(self.unreachable("no answer within two minutes")))
     }
 
-    async fn json<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<T, PodmanError> {
+    async fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<T, PodmanError> {
         let content = self.call(method, path, body).await?;
-        serde_json::from_slice(&content).map_err(|e| PodmanError::Unreadable { what: path.to_owned(), why: e.to_string() })
+        serde_json::from_slice(&content)
+            .map_err(|e| PodmanError::Unreadable { what: path.to_owned(), why: e.to_string() })
     }
 
     /// Version of the engine.
@@ -299,7 +316,8 @@ impl Podman {
 
     /// The Docker-compatible API.
     pub(crate) fn docker(&self) -> Result<Docker, PodmanError> {
-        Docker::connect_with_unix(&self.socket.to_string_lossy(), 3600 * 24, bollard::API_DEFAULT_VERSION).map_err(|e| self.unreachable(e))
+        Docker::connect_with_unix(&self.socket.to_string_lossy(), 3600 * 24, bollard::API_DEFAULT_VERSION)
+            .map_err(|e| self.unreachable(e))
     }
 }
 

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, fs, path::Path, process::Command, time::Duration};
 
 use vctl_api::agent::{
-    Container, ContainerState, EmptyDir, Endpoint as ServiceEndpoint, EnvVar, ExpectedDns, ExpectedPods, ExpectedServices, File, Files, Handler,
-    HttpHandler, Mount, Pod, PodStatus, Probe, Service, ServicePort, Volume, agent_message::Message, container_state::State, handler, volume,
+    Container, ContainerState, EmptyDir, Endpoint as ServiceEndpoint, EnvVar, ExpectedDns, ExpectedPods,
+    ExpectedServices, File, Files, Handler, HttpHandler, Mount, Pod, PodStatus, Probe, Service, ServicePort, Volume,
+    agent_message::Message, container_state::State, handler, volume,
 };
 
 use super::*;
@@ -35,12 +36,24 @@ fn build_image(state: &Path) {
     }
     let tar = state.join("image.tar");
     assert!(Command::new("tar").arg("-C").arg(root.path()).arg("-cf").arg(&tar).arg(".").status().unwrap().success());
-    let done = Command::new("podman").args(paths.arguments()).envs(paths.environment()).arg("import").arg(&tar).arg(IMAGE).output().unwrap();
+    let done = Command::new("podman")
+        .args(paths.arguments())
+        .envs(paths.environment())
+        .arg("import")
+        .arg(&tar)
+        .arg(IMAGE)
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 fn shell(name: &str, script: &str) -> Container {
-    Container { name: name.into(), image: IMAGE.into(), command: ["/bin/sh", "-c", script].map(String::from).to_vec(), ..Container::default() }
+    Container {
+        name: name.into(),
+        image: IMAGE.into(),
+        command: ["/bin/sh", "-c", script].map(String::from).to_vec(),
+        ..Container::default()
+    }
 }
 
 fn pod(uid: &str, environment: &str, policy: &str, containers: Vec<Container>) -> Pod {
@@ -67,7 +80,9 @@ impl Observer {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         while !done(self) {
             let batch = tokio::time::timeout_at(deadline, ctx.outbox.next()).await;
-            for message in batch.unwrap_or_else(|_| panic!("{what}: not in time; {:#?} {:#?}", self.statuses, self.events)) {
+            for message in
+                batch.unwrap_or_else(|_| panic!("{what}: not in time; {:#?} {:#?}", self.statuses, self.events))
+            {
                 match message.message {
                     Some(Message::PodStatus(s)) => drop(self.statuses.insert(s.uid.clone(), s)),
                     Some(Message::PodGone(g)) => self.gone.push(g.uid),
@@ -100,15 +115,25 @@ async fn exec(ctx: &context::Context, id: &str, script: &str) -> (String, Option
     use tokio::io::AsyncWriteExt as _;
     let docker = ctx.podman.docker().unwrap();
     let cmd = ["/bin/sh", "-c", script].map(String::from).to_vec();
-    let options = CreateExecOptions { cmd: Some(cmd), attach_stdin: Some(true), attach_stdout: Some(true), attach_stderr: Some(true), ..Default::default() };
+    let options = CreateExecOptions {
+        cmd: Some(cmd),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        ..Default::default()
+    };
     let exec = docker.create_exec(id, options).await.unwrap();
-    let StartExecResults::Attached { mut output, mut input } = docker.start_exec(&exec.id, None::<StartExecOptions>).await.unwrap() else {
+    let StartExecResults::Attached { mut output, mut input } =
+        docker.start_exec(&exec.id, None::<StartExecOptions>).await.unwrap()
+    else {
         panic!("detached")
     };
     input.write_all(b"input\n").await.unwrap();
     input.shutdown().await.unwrap();
     let mut said = String::new();
-    while let Some(part) = tokio::time::timeout(Duration::from_secs(10), output.next()).await.expect("the command ends with its input") {
+    while let Some(part) =
+        tokio::time::timeout(Duration::from_secs(10), output.next()).await.expect("the command ends with its input")
+    {
         said.push_str(&part.unwrap().to_string());
     }
     (said, docker.inspect_exec(&exec.id).await.unwrap().exit_code)
@@ -118,7 +143,12 @@ fn web() -> Pod {
     let script = "echo $(GREETING) from $POD_IP; cat /conf/key; httpd -f -p 80 -h /data";
     let mut main = shell("web", script);
     let http = HttpHandler { port: 80, path: "/index.html".into(), ..HttpHandler::default() };
-    main.readiness = Some(Probe { handler: Some(Handler { handler: Some(handler::Handler::Http(http)) }), period_seconds: 1, timeout_seconds: 1, ..Probe::default() });
+    main.readiness = Some(Probe {
+        handler: Some(Handler { handler: Some(handler::Handler::Http(http)) }),
+        period_seconds: 1,
+        timeout_seconds: 1,
+        ..Probe::default()
+    });
     main.env = vec![
         EnvVar { name: "GREETING".into(), value: "hello".into(), ..EnvVar::default() },
         EnvVar { name: "POD_IP".into(), field_path: "status.podIP".into(), ..EnvVar::default() },
@@ -131,8 +161,16 @@ fn web() -> Pod {
     let mut pod = pod("web", "a", "Always", vec![main]);
     pod.init_containers = vec![setup];
     pod.volumes = vec![
-        Volume { name: "data".into(), source: Some(volume::Source::EmptyDir(EmptyDir { memory: true, ..EmptyDir::default() })), ..Volume::default() },
-        Volume { name: "conf".into(), source: Some(volume::Source::Files(Files { files: vec![key] })), ..Volume::default() },
+        Volume {
+            name: "data".into(),
+            source: Some(volume::Source::EmptyDir(EmptyDir { memory: true, ..EmptyDir::default() })),
+            ..Volume::default()
+        },
+        Volume {
+            name: "conf".into(),
+            source: Some(volume::Source::Files(Files { files: vec![key] })),
+            ..Volume::default()
+        },
     ];
     pod
 }
@@ -161,15 +199,34 @@ async fn scenario(state: &Path) {
     let id = reconciler.handle("web").unwrap().view.borrow().record.containers["web"].id.clone();
     let (said, code) = exec(&ctx, &id, "cat; echo over >&2; exit 5").await;
     assert_eq!((said.as_str(), code), ("input\nover\n", Some(5)));
-    let forwarded = network::namespace::connect(&ctx.network.namespace_path("web"), ([127, 0, 0, 1], 80).into(), Duration::from_secs(5)).await;
+    let forwarded = network::namespace::connect(
+        &ctx.network.namespace_path("web"),
+        ([127, 0, 0, 1], 80).into(),
+        Duration::from_secs(5),
+    )
+    .await;
     assert!(forwarded.is_ok(), "{forwarded:?}");
 
     // A service of environment a; the same address means nothing in b, and b does not reach a's pods.
-    let port = ServicePort { protocol: "TCP".into(), port: 8000, endpoints: vec![ServiceEndpoint { ip: ip.clone(), port: 80 }] };
+    let port = ServicePort {
+        protocol: "TCP".into(),
+        port: 8000,
+        endpoints: vec![ServiceEndpoint { ip: ip.clone(), port: 80 }],
+    };
     let empty = ServicePort { protocol: "TCP".into(), port: 8001, endpoints: Vec::new() };
-    let service = Service { id: "a/default/web".into(), environment: "a".into(), cluster_ip: "10.96.0.7".into(), ports: vec![port, empty], ..Service::default() };
-    reconciler.services(ExpectedServices { generation: 1, full: true, upsert: vec![service], removed: Vec::new() }).await;
-    let fetch = |ip: &str, port: u16| format!("printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {ip} {port} | grep page");
+    let service = Service {
+        id: "a/default/web".into(),
+        environment: "a".into(),
+        cluster_ip: "10.96.0.7".into(),
+        ports: vec![port, empty],
+        ..Service::default()
+    };
+    reconciler
+        .services(ExpectedServices { generation: 1, full: true, upsert: vec![service], removed: Vec::new() })
+        .await;
+    let fetch = |ip: &str, port: u16| {
+        format!("printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {ip} {port} | grep page")
+    };
     let by_service = fetch("10.96.0.7", 8000);
     let direct = fetch(&ip, 80);
     reconciler.pods(pods_of(
@@ -199,10 +256,25 @@ async fn scenario(state: &Path) {
             pod("missing", "a", "Never", vec![missing]),
         ],
     ));
-    seen.until(&ctx, "crash loop", |s| matches!(s.state("crash"), Some(State::Waiting(w)) if w.reason == "CrashLoopBackOff")).await;
+    seen.until(
+        &ctx,
+        "crash loop",
+        |s| matches!(s.state("crash"), Some(State::Waiting(w)) if w.reason == "CrashLoopBackOff"),
+    )
+    .await;
     assert_eq!(seen.statuses["crash"].containers[0].restart_count, 1);
-    seen.until(&ctx, "missing image", |s| matches!(s.state("missing"), Some(State::Waiting(w)) if w.reason == "ErrImageNeverPull")).await;
-    seen.until(&ctx, "out of memory", |s| matches!(s.state("hungry"), Some(State::Terminated(t)) if t.reason == "OOMKilled")).await;
+    seen.until(
+        &ctx,
+        "missing image",
+        |s| matches!(s.state("missing"), Some(State::Waiting(w)) if w.reason == "ErrImageNeverPull"),
+    )
+    .await;
+    seen.until(
+        &ctx,
+        "out of memory",
+        |s| matches!(s.state("hungry"), Some(State::Terminated(t)) if t.reason == "OOMKilled"),
+    )
+    .await;
 
     // The agent restarts: the container is the same, and runs.
     let before = seen.statuses["web"].containers[0].container_id.clone();
@@ -224,7 +296,8 @@ async fn scenario(state: &Path) {
 
 #[test]
 fn podman_runs_pods_apart_and_leaves_nothing() {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("this test needs root: it creates network namespaces");
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+        .expect("this test needs root: it creates network namespaces");
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("s");
     fs::create_dir(&state).unwrap();

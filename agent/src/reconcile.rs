@@ -63,7 +63,12 @@ pub(crate) async fn start(ctx: &Arc<Context>, expected: Expected) -> Result<Arc<
         client: watch::Sender::new(None),
     });
     let dns = lock(&this.expected).dns.clone();
-    ctx.dns.apply(ExpectedDns { generation: dns.generation, full: true, upsert: dns.members.into_values().collect(), removed: Vec::new() });
+    ctx.dns.apply(ExpectedDns {
+        generation: dns.generation,
+        full: true,
+        upsert: dns.members.into_values().collect(),
+        removed: Vec::new(),
+    });
     // All pods that are there are in the first table: what runs is not cut off while the agent starts.
     let records = this.records()?;
     ctx.network.preload(records.iter().map(|r| (r.uid.as_str(), r.environment.as_str())));
@@ -222,7 +227,9 @@ impl Reconciler {
     pub(crate) fn repeat_gone(&self) {
         let expected = lock(&self.expected);
         let pods = lock(&self.pods);
-        for pod in expected.pods.members.values().filter(|p| p.deletion_grace_seconds.is_some() && !pods.contains_key(&p.uid)) {
+        for pod in
+            expected.pods.members.values().filter(|p| p.deletion_grace_seconds.is_some() && !pods.contains_key(&p.uid))
+        {
             self.ctx.outbox.gone(PodGone {
                 uid: pod.uid.clone(),
                 environment: pod.environment.clone(),
@@ -282,7 +289,8 @@ impl Reconciler {
     fn container_event(&self, line: &[u8]) {
         let Ok(event) = serde_json::from_slice::<serde_json::Value>(line) else { return };
         if matches!(event["Action"].as_str(), Some("died" | "remove" | "die"))
-            && let (Some(id), Some(uid)) = (event["Actor"]["ID"].as_str(), event["Actor"]["Attributes"][label::UID].as_str())
+            && let (Some(id), Some(uid)) =
+                (event["Actor"]["ID"].as_str(), event["Actor"]["Attributes"][label::UID].as_str())
         {
             self.changed(uid, id);
         }
@@ -295,7 +303,12 @@ impl Reconciler {
                 let running: Vec<&str> = all.iter().filter(|c| c.state == "running").map(|c| c.id.as_str()).collect();
                 for handle in self.handles() {
                     let view = handle.view.borrow().clone();
-                    for known in view.record.containers.values().filter(|c| !c.id.is_empty() && !running.contains(&c.id.as_str())) {
+                    for known in view
+                        .record
+                        .containers
+                        .values()
+                        .filter(|c| !c.id.is_empty() && !running.contains(&c.id.as_str()))
+                    {
                         self.changed(&view.pod.uid, &known.id);
                     }
                 }

@@ -14,7 +14,10 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
-use vctl_api::agent::{CloseWrite, Data, Frame, OpenStream, PodTarget, StreamFailure, StreamHeader, frame::Frame as Kind, open_stream::Request};
+use vctl_api::agent::{
+    CloseWrite, Data, Frame, OpenStream, PodTarget, StreamFailure, StreamHeader, frame::Frame as Kind,
+    open_stream::Request,
+};
 
 use crate::{
     context::Context,
@@ -100,9 +103,9 @@ where
 
 /// A pod of this worker, as it is now.
 fn find(reconciler: &Reconciler, target: &PodTarget) -> Result<(Handle, Arc<View>), Failure> {
-    let handle = reconciler
-        .handle(&target.uid)
-        .ok_or_else(|| Failure("NotFound", format!("pod {}/{} is not on this worker", target.namespace, target.name)))?;
+    let handle = reconciler.handle(&target.uid).ok_or_else(|| {
+        Failure("NotFound", format!("pod {}/{} is not on this worker", target.namespace, target.name))
+    })?;
     let view = handle.view.borrow().clone();
     Ok((handle, view))
 }
@@ -111,8 +114,13 @@ fn container(view: &View, name: &str) -> Result<ContainerRecord, Failure> {
     let known = view.pod.containers.iter().chain(&view.pod.init_containers).any(|c| c.name == name);
     match view.record.containers.get(name) {
         Some(record) if known && !record.id.is_empty() => Ok(record.clone()),
-        _ if known => Err(Failure("BadRequest", format!("container \"{name}\" in pod \"{}\" is waiting to start", view.pod.name))),
-        _ => Err(Failure("NotFound", format!("container {name} not found in pod {}_{}", view.pod.name, view.pod.namespace))),
+        _ if known => {
+            Err(Failure("BadRequest", format!("container \"{name}\" in pod \"{}\" is waiting to start", view.pod.name)))
+        }
+        _ => Err(Failure(
+            "NotFound",
+            format!("container {name} not found in pod {}_{}", view.pod.name, view.pod.namespace),
+        )),
     }
 }
 
@@ -130,7 +138,9 @@ pub(crate) fn open(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, client: Cli
         };
         let up = pipe.up.clone();
         let outcome = match open.request {
-            None => Err(Failure("BadRequest", "the server asked for an unknown kind of stream; update the agent".into())),
+            None => {
+                Err(Failure("BadRequest", "the server asked for an unknown kind of stream; update the agent".into()))
+            }
             Some(Request::Logs(request)) => logs::run(&own, &reconciler, request, pipe).await,
             Some(Request::Exec(request)) => exec::run(&own, &reconciler, request, pipe).await,
             Some(Request::PortForward(request)) => forward::run(&own, &reconciler, request, pipe).await,

@@ -44,14 +44,20 @@ pub async fn teardown(state_dir: &Path) -> Result<(), AgentError> {
     let names = state_dir.join("worker");
     if paths.root().exists() {
         let mut command = Command::new("podman");
-        command.args(paths.arguments()).args(["rm", "--all", "--force", "--time=0", "--volumes"]).envs(paths.environment());
+        command
+            .args(paths.arguments())
+            .args(["rm", "--all", "--force", "--time=0", "--volumes"])
+            .envs(paths.environment());
         match command.output().await {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(AgentError::Podman(crate::podman::PodmanError::Start(e.to_string()))),
             Ok(done) if done.status.success() => {}
             Ok(done) => {
                 let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-                return Err(AgentError::Podman(crate::podman::PodmanError::Refused { status: 500, message: format!("removing containers: {why}") }));
+                return Err(AgentError::Podman(crate::podman::PodmanError::Refused {
+                    status: 500,
+                    message: format!("removing containers: {why}"),
+                }));
             }
         }
     }
@@ -78,7 +84,12 @@ async fn network(state_dir: &Path) -> Result<(), AgentError> {
     let address = state_dir.join("worker-address");
     if let Some(node) = files::read_if_present(&address).map_err(state("reading", &address))? {
         // It may be gone already, with the namespace it was in.
-        let _ = network::tool("ip", &["addr", "del", &format!("{}/32", String::from_utf8_lossy(&node).trim()), "dev", "lo"], "").await;
+        let _ = network::tool(
+            "ip",
+            &["addr", "del", &format!("{}/32", String::from_utf8_lossy(&node).trim()), "dev", "lo"],
+            "",
+        )
+        .await;
     }
     let forward = Path::new("/proc/sys/net/ipv4/ip_forward");
     fs::write(forward, old).map_err(state("writing", forward))

@@ -28,7 +28,9 @@ pub(crate) struct ClientIdentity {
 }
 
 fn settings(config: &Config, identity: Option<&ClientIdentity>) -> Result<ClientConfig, AgentError> {
-    let bad = |e: &dyn std::fmt::Display| AgentError::Identity(format!("the server's authority cannot be used: {e}; pass its ca.crt with --server-ca"));
+    let bad = |e: &dyn std::fmt::Display| {
+        AgentError::Identity(format!("the server's authority cannot be used: {e}; pass its ca.crt with --server-ca"))
+    };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(config.server_ca_pem.as_bytes()) {
         roots.add(certificate.map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
@@ -43,7 +45,9 @@ fn settings(config: &Config, identity: Option<&ClientIdentity>) -> Result<Client
         .with_root_certificates(roots);
     let mut tls = match identity {
         None => builder.with_no_client_auth(),
-        Some(identity) => builder.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key()).map_err(|e| bad(&e))?,
+        Some(identity) => {
+            builder.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key()).map_err(|e| bad(&e))?
+        }
     };
     tls.alpn_protocols = vec![b"h2".to_vec()];
     Ok(tls)
@@ -53,7 +57,11 @@ fn settings(config: &Config, identity: Option<&ClientIdentity>) -> Result<Client
 trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Io for T {}
 
-async fn dial(endpoint: Endpoint, name: ServerName<'static>, tls: Arc<ClientConfig>) -> std::io::Result<TokioIo<TlsStream<Box<dyn Io>>>> {
+async fn dial(
+    endpoint: Endpoint,
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+) -> std::io::Result<TokioIo<TlsStream<Box<dyn Io>>>> {
     let raw: Box<dyn Io> = match endpoint {
         Endpoint::Tcp(address) => {
             let stream = TcpStream::connect(&address).await?;
@@ -68,8 +76,12 @@ async fn dial(endpoint: Endpoint, name: ServerName<'static>, tls: Arc<ClientConf
 /// Connects. HTTP/2 pings notice a dead server within half a minute.
 pub(crate) async fn connect(config: &Config, identity: Option<&ClientIdentity>) -> Result<Channel, AgentError> {
     let tls = Arc::new(settings(config, identity)?);
-    let name = ServerName::try_from(config.server_name.clone())
-        .map_err(|e| AgentError::Identity(format!("server name {:?}: {e}; pass the name in the server's certificate", config.server_name)))?;
+    let name = ServerName::try_from(config.server_name.clone()).map_err(|e| {
+        AgentError::Identity(format!(
+            "server name {:?}: {e}; pass the name in the server's certificate",
+            config.server_name
+        ))
+    })?;
     let endpoint = config.server.clone();
     let shown = endpoint.to_string();
     Channel::from_static("http://vctl-server")
@@ -82,7 +94,9 @@ pub(crate) async fn connect(config: &Config, identity: Option<&ClientIdentity>) 
         .connect_with_connector(tower::service_fn(move |_: Uri| {
             let (endpoint, name, tls) = (endpoint.clone(), name.clone(), tls.clone());
             async move {
-                tokio::time::timeout(CONNECT_LIMIT, dial(endpoint, name, tls)).await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+                tokio::time::timeout(CONNECT_LIMIT, dial(endpoint, name, tls))
+                    .await
+                    .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
             }
         }))
         .await

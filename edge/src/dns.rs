@@ -48,7 +48,9 @@ const ALIASES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum DnsError {
     /// The address is taken, or not this machine's.
-    #[error("cannot listen for DNS on {address}: {why}; end the service that holds the address or give the worker another one")]
+    #[error(
+        "cannot listen for DNS on {address}: {why}; end the service that holds the address or give the worker another one"
+    )]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -185,12 +187,20 @@ impl Handler {
             }
         }
         // Clients take the first address: who comes first changes from answer to answer.
-        if records.len() > 1 && matches!(kind, RecordType::A | RecordType::AAAA) && !records.iter().any(|r| r.record_type() == RecordType::CNAME) {
+        if records.len() > 1
+            && matches!(kind, RecordType::A | RecordType::AAAA)
+            && !records.iter().any(|r| r.record_type() == RecordType::CNAME)
+        {
             let turn = self.0.serial.fetch_add(1, Ordering::Relaxed) as usize % records.len();
             records.rotate_left(turn);
         }
         let soa = if records.is_empty() { self.soa() } else { None };
-        Answer { code: if known { ResponseCode::NoError } else { ResponseCode::NXDomain }, authoritative: true, records, soa }
+        Answer {
+            code: if known { ResponseCode::NoError } else { ResponseCode::NXDomain },
+            authoritative: true,
+            records,
+            soa,
+        }
     }
 
     /// Reverse names of this environment's addresses; none when the address is not its own.
@@ -210,7 +220,12 @@ impl Handler {
         for forwarder in &self.0.forwarders {
             match tokio::time::timeout(FORWARD_LIMIT, ask(*forwarder, request.as_slice())).await {
                 Ok(Ok(message)) => {
-                    return Answer { code: message.metadata.response_code, authoritative: false, records: message.answers.clone(), soa: None };
+                    return Answer {
+                        code: message.metadata.response_code,
+                        authoritative: false,
+                        records: message.answers.clone(),
+                        soa: None,
+                    };
                 }
                 Ok(Err(e)) => tracing::debug!(%forwarder, error = %e, "forwarding a name"),
                 Err(_) => tracing::debug!(%forwarder, "forwarding a name took too long"),
@@ -225,7 +240,9 @@ impl Handler {
             return Answer::code(ResponseCode::NotImp);
         }
         let clients = self.0.clients.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(environment) = clients.get(&info.src.ip().to_canonical()) else { return Answer::code(ResponseCode::Refused) };
+        let Some(environment) = clients.get(&info.src.ip().to_canonical()) else {
+            return Answer::code(ResponseCode::Refused);
+        };
         let name = info.query.name().to_string().trim_end_matches('.').to_ascii_lowercase();
         let kind = info.query.query_type();
         if name == self.0.domain || name.ends_with(&format!(".{}", self.0.domain)) {
@@ -264,7 +281,8 @@ impl RequestHandler for Handler {
         metadata.response_code = answer.code;
         metadata.authoritative = answer.authoritative;
         metadata.recursion_available = true;
-        let message = MessageResponseBuilder::from_message_request(request).build(metadata, &answer.records, [], &answer.soa, []);
+        let message =
+            MessageResponseBuilder::from_message_request(request).build(metadata, &answer.records, [], &answer.soa, []);
         match response.send_response(message).await {
             Ok(info) => info,
             Err(e) => {

@@ -61,7 +61,11 @@ fn strip(set: &mut FieldSet, descriptor: &Descriptor, subresource: &str) {
 
 /// Takes `managedFields` out of an object.
 fn take_managed_fields(object: &mut Value) -> Value {
-    object.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields")).unwrap_or(Value::Null)
+    object
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .and_then(|m| m.remove("managedFields"))
+        .unwrap_or(Value::Null)
 }
 
 fn set_managed_fields(object: &mut Value, fields: Value) {
@@ -199,7 +203,9 @@ fn client_side(live: &Value, root: &Shape<'_>) -> FieldSet {
 }
 
 fn refresh_last_applied(object: &mut Value, configuration: &Value) {
-    let Some(annotation) = object.pointer_mut("/metadata/annotations").and_then(|a| a.get_mut(LAST_APPLIED)) else { return };
+    let Some(annotation) = object.pointer_mut("/metadata/annotations").and_then(|a| a.get_mut(LAST_APPLIED)) else {
+        return;
+    };
     let mut last = configuration.clone();
     if let Some(annotations) = last.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED);
@@ -229,7 +235,13 @@ pub fn record_update(descriptor: &Descriptor, old: Option<&Value>, new: &mut Val
     managers.release(&own, &change.removed, None);
     strip(&mut own, descriptor, manager.subresource);
     if !own.is_empty() {
-        managers.put_union(Entry::update(manager.name, manager.subresource, &descriptor.api_version(), manager.now, own));
+        managers.put_union(Entry::update(
+            manager.name,
+            manager.subresource,
+            &descriptor.api_version(),
+            manager.now,
+            own,
+        ));
         managers.cap();
     }
     let encoded = managers.encode();

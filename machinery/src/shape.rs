@@ -72,7 +72,8 @@ impl<'a> Shape<'a> {
         let content = if descriptor.custom {
             Content::Custom
         } else {
-            schema::of(&descriptor.group, &descriptor.version, &descriptor.kind).map_or(Content::Custom, Content::Struct)
+            schema::of(&descriptor.group, &descriptor.version, &descriptor.kind)
+                .map_or(Content::Custom, Content::Struct)
         };
         Self { content, field: None, custom: descriptor.custom, parent: "", name: "", depth: 0 }
     }
@@ -134,7 +135,9 @@ impl<'a> Shape<'a> {
     pub(crate) fn is_embedded(&self) -> bool {
         match self.name {
             "metadata" => true,
-            "spec" | "status" => self.depth == 1 || matches!(self.parent, "template" | "jobTemplate" | "volumeClaimTemplate"),
+            "spec" | "status" => {
+                self.depth == 1 || matches!(self.parent, "template" | "jobTemplate" | "volumeClaimTemplate")
+            }
             "template" | "jobTemplate" | "strategy" | "updateStrategy" | "resources" => !self.custom,
             _ => false,
         }

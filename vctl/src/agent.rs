@@ -66,7 +66,8 @@ impl Agent {
     pub(crate) fn enter(&self) -> Result<()> {
         let Some(name) = &self.netns else { return Ok(()) };
         let path = Path::new("/run/netns").join(name);
-        let file = File::open(&path).with_context(|| format!("there is no network namespace {name}: `ip netns add {name}` makes it"))?;
+        let file = File::open(&path)
+            .with_context(|| format!("there is no network namespace {name}: `ip netns add {name}` makes it"))?;
         setns(file, CloneFlags::CLONE_NEWNET).with_context(|| format!("cannot enter network namespace {name}"))
     }
 
@@ -74,13 +75,16 @@ impl Agent {
     pub(crate) async fn run(self) -> Result<()> {
         telemetry::init(&self.log, LogFormat::Text).map_err(|e| anyhow!(e))?;
         serve::install_crypto_provider();
-        std::fs::create_dir_all(&self.state_dir).with_context(|| format!("cannot make {}", self.state_dir.display()))?;
+        std::fs::create_dir_all(&self.state_dir)
+            .with_context(|| format!("cannot make {}", self.state_dir.display()))?;
         let lock = lock(&self.state_dir)?;
         if self.teardown {
             vctl_agent::teardown(&self.state_dir).await?;
             return Ok(());
         }
-        let (Some(server), Some(ca)) = (&self.server, &self.server_ca) else { bail!("--server and --server-ca are needed") };
+        let (Some(server), Some(ca)) = (&self.server, &self.server_ca) else {
+            bail!("--server and --server-ca are needed")
+        };
         std::fs::write(self.state_dir.join(NETNS_FILE), self.netns.as_deref().unwrap_or_default())?;
         let ca = std::fs::read_to_string(ca).with_context(|| format!("cannot read {}", ca.display()))?;
         let mut config = Config::new(&self.name, server.parse()?, ca, &self.state_dir);

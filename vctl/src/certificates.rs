@@ -34,10 +34,7 @@ impl Certificates {
     pub(crate) fn load_or_create(data: &DataDir, now: Timestamp) -> Result<Self> {
         let dir = data.pki();
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        Ok(Self {
-            authority: Arc::new(authority(&dir, "ca", "vctl CA", now)?),
-            server_ca_file: dir.join("ca.crt"),
-        })
+        Ok(Self { authority: Arc::new(authority(&dir, "ca", "vctl CA", now)?), server_ca_file: dir.join("ca.crt") })
     }
 
     /// A new serving certificate for the address listened on and the names that pods use.
@@ -62,7 +59,8 @@ fn hostname() -> Option<String> {
 fn authority(dir: &Path, stem: &str, name: &str, now: Timestamp) -> Result<Authority> {
     let (certificate, key) = (dir.join(format!("{stem}.crt")), dir.join(format!("{stem}.key")));
     if key.exists() {
-        let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+        let read =
+            |path: &Path| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         return Authority::from_pem(&read(&certificate)?, &read(&key)?)
             .with_context(|| format!("{} or its key is damaged: restore it from a backup", certificate.display()));
     }

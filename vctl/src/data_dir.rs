@@ -31,9 +31,7 @@ impl DataDir {
 
     /// The directory at this path, which must be there.
     pub(crate) fn open(root: &Path) -> Result<Self> {
-        let root = root
-            .canonicalize()
-            .with_context(|| format!("cannot open the data dir {}", root.display()))?;
+        let root = root.canonicalize().with_context(|| format!("cannot open the data dir {}", root.display()))?;
         Ok(Self { root })
     }
 

@@ -59,7 +59,8 @@ async fn stop_server(data: &DataDir) -> Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(e).with_context(|| format!("cannot read {}", file.display())),
     };
-    let server: ServerFile = serde_json::from_slice(&text).with_context(|| format!("{} does not parse", file.display()))?;
+    let server: ServerFile =
+        serde_json::from_slice(&text).with_context(|| format!("{} does not parse", file.display()))?;
     terminate(server.pid, "up", "server").await?;
     std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))
 }
@@ -78,7 +79,8 @@ async fn stop_agent(state_dir: &Path) -> Result<()> {
 async fn terminate(pid: u32, subcommand: &str, what: &str) -> Result<()> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut arguments = command.split(|b| *b == 0);
-    let ours = arguments.next().is_some_and(|program| program.ends_with(b"vctl")) && arguments.any(|a| a == subcommand.as_bytes());
+    let ours = arguments.next().is_some_and(|program| program.ends_with(b"vctl"))
+        && arguments.any(|a| a == subcommand.as_bytes());
     if !ours {
         return Ok(());
     }

@@ -20,7 +20,8 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(600);
 /// How often the agent of an earlier server is looked for, and pause before one that ended is started again.
 const LOOK: Duration = Duration::from_secs(2);
 /// Programs without which no container runs, with the Debian package of each.
-const PROGRAMS: &[(&str, &str)] = &[("podman", "podman"), ("runc", "runc"), ("conmon", "conmon"), ("nft", "nftables"), ("ip", "iproute2")];
+const PROGRAMS: &[(&str, &str)] =
+    &[("podman", "podman"), ("runc", "runc"), ("conmon", "conmon"), ("nft", "nftables"), ("ip", "iproute2")];
 
 /// What the agent is started with.
 pub(crate) struct LocalWorker {
@@ -46,14 +47,20 @@ pub(crate) fn check(netns: Option<&str>) -> Result<()> {
         .collect();
     // Without podman itself nothing else matters.
     if !missing.is_empty() {
-        let what = if missing.contains(&"podman") { "podman is not installed".to_owned() } else { format!("missing: {}", missing.join(", ")) };
+        let what = if missing.contains(&"podman") {
+            "podman is not installed".to_owned()
+        } else {
+            format!("missing: {}", missing.join(", "))
+        };
         bail!(
             "{what}: install it with `apt-get install {}`, or run without containers: `vctl up --workers simulated`",
             missing.join(" ")
         );
     }
     if !nix::unistd::geteuid().is_root() {
-        bail!("the Podman worker needs root: run `sudo vctl up`, or run without containers: `vctl up --workers simulated`");
+        bail!(
+            "the Podman worker needs root: run `sudo vctl up`, or run without containers: `vctl up --workers simulated`"
+        );
     }
     if let Some(netns) = netns
         && !Path::new("/run/netns").join(netns).exists()
@@ -88,7 +95,8 @@ impl LocalWorker {
     }
 
     async fn run_once(&self) -> Result<()> {
-        std::fs::create_dir_all(&self.state_dir).with_context(|| format!("cannot make {}", self.state_dir.display()))?;
+        std::fs::create_dir_all(&self.state_dir)
+            .with_context(|| format!("cannot make {}", self.state_dir.display()))?;
         if is_running(&self.state_dir)? {
             // Its lock goes when it ends.
             return Ok(());
@@ -117,7 +125,8 @@ impl LocalWorker {
         if let Some(netns) = &self.netns {
             command.args(["--netns", netns]);
         }
-        let mut child = tokio::process::Command::from(command).kill_on_drop(false).spawn().context("starting the agent")?;
+        let mut child =
+            tokio::process::Command::from(command).kill_on_drop(false).spawn().context("starting the agent")?;
         tracing::info!(pid = child.id(), "the agent of the local worker runs");
         let status = child.wait().await?;
         bail!("the agent ended with {status}; see {}", self.state_dir.join("agent.log").display());
@@ -131,7 +140,9 @@ pub(crate) fn is_running(state_dir: &Path) -> Result<bool> {
         Ok(file) => match file.try_lock() {
             Ok(()) => Ok(false),
             Err(std::fs::TryLockError::WouldBlock) => Ok(true),
-            Err(std::fs::TryLockError::Error(e)) => Err(e).with_context(|| format!("cannot look at {}", path.display())),
+            Err(std::fs::TryLockError::Error(e)) => {
+                Err(e).with_context(|| format!("cannot look at {}", path.display()))
+            }
         },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e).with_context(|| format!("cannot look at {}", path.display())),

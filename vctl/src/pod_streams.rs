@@ -44,7 +44,8 @@ fn target(of: ContainerTarget) -> worker::ContainerTarget {
 #[async_trait::async_trait]
 impl PodStreams for Streams {
     async fn logs(&self, of: ContainerTarget, options: LogOptions) -> Result<LogStream, ApiError> {
-        let LogOptions { follow, previous, timestamps, tail_lines, since_seconds, since_time_ms, limit_bytes } = options;
+        let LogOptions { follow, previous, timestamps, tail_lines, since_seconds, since_time_ms, limit_bytes } =
+            options;
         let options =
             worker::LogOptions { follow, previous, timestamps, tail_lines, since_seconds, since_time_ms, limit_bytes };
         self.hub()?.logs(target(of), options).await
@@ -53,7 +54,8 @@ impl PodStreams for Streams {
     async fn exec(&self, of: ContainerTarget, options: ExecOptions) -> Result<ExecSession, ApiError> {
         let ExecOptions { command, stdin, stdout, stderr, tty, attach } = options;
         let options = worker::ExecOptions { command, stdin, stdout, stderr, tty, attach };
-        let worker::ExecSession { input: to_worker, output: mut from_worker } = self.hub()?.exec(target(of), options).await?;
+        let worker::ExecSession { input: to_worker, output: mut from_worker } =
+            self.hub()?.exec(target(of), options).await?;
         let (input, mut from_client) = mpsc::channel(PENDING);
         let (to_client, output) = mpsc::channel(PENDING);
         // Each direction ends by itself: dropping one end of a channel ends the other.

@@ -79,7 +79,8 @@ pub(crate) struct Up {
 impl Up {
     /// Serves until SIGINT or SIGTERM.
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        telemetry::init(&self.log, if self.log_json { LogFormat::Json } else { LogFormat::Text }).map_err(|e| anyhow!(e))?;
+        telemetry::init(&self.log, if self.log_json { LogFormat::Json } else { LogFormat::Text })
+            .map_err(|e| anyhow!(e))?;
         serve::install_crypto_provider();
         // Whatever is wrong with the settings is told before anything is made or bound.
         if self.workers == WorkersKind::Podman {

@@ -28,7 +28,13 @@ impl VirtualApi for NodeApi {
         self.client(caller)?.get(resource, namespace, name).await
     }
 
-    async fn create(&self, caller: Caller<'_>, resource: &str, namespace: &str, object: Value) -> Result<Value, ApiError> {
+    async fn create(
+        &self,
+        caller: Caller<'_>,
+        resource: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, ApiError> {
         self.client(caller)?.create(resource, namespace, object).await
     }
 

@@ -60,7 +60,12 @@ impl Addresses {
             .filter(|ip| u32::from(*ip) > after)
             .find(free)
             .or_else(|| self.cidr.pod_addresses().find(free))
-            .ok_or_else(|| AgentError::Network(format!("no free pod address in {}; delete pods or give the worker a larger --pod-cidr", self.cidr)))?;
+            .ok_or_else(|| {
+                AgentError::Network(format!(
+                    "no free pod address in {}; delete pods or give the worker a larger --pod-cidr",
+                    self.cidr
+                ))
+            })?;
         self.content.pods.insert(uid.to_owned(), ip);
         self.content.last = Some(ip);
         self.save()?;

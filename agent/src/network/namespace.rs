@@ -72,12 +72,21 @@ pub(crate) async fn ip(path: &Path, batch: String) -> Result<(), AgentError> {
     let target = path.to_owned();
     on_own_thread(move || {
         setns(fs::File::open(&target)?, CloneFlags::CLONE_NEWNET)?;
-        let mut child = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let mut child = Command::new("ip")
+            .args(["-batch", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(batch.as_bytes())?;
         }
         let output = child.wait_with_output()?;
-        if output.status.success() { Ok(()) } else { Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())) }
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+        }
     })
     .await
     .map_err(|e| AgentError::Network(format!("setting up the network namespace {}: {e}", path.display())))
@@ -86,10 +95,13 @@ pub(crate) async fn ip(path: &Path, batch: String) -> Result<(), AgentError> {
 /// Unmounts and removes; fine when it is not there.
 pub(crate) fn remove(path: &Path) -> Result<(), AgentError> {
     if is_mounted(path) {
-        umount2(path, MntFlags::MNT_DETACH).map_err(|e| AgentError::Network(format!("unmounting {}: {e}", path.display())))?;
+        umount2(path, MntFlags::MNT_DETACH)
+            .map_err(|e| AgentError::Network(format!("unmounting {}: {e}", path.display())))?;
     }
     match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(AgentError::Network(format!("removing {}: {e}", path.display()))),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(AgentError::Network(format!("removing {}: {e}", path.display())))
+        }
         _ => Ok(()),
     }
 }

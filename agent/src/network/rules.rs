@@ -91,16 +91,19 @@ impl Rules {
     /// The rule that chooses an endpoint; none when there is none to choose.
     fn statement(&self, service: &Service, port: &ServicePort, protocol: &str) -> Option<String> {
         if service.api_server {
-            return (self.tunnel_port != 0).then(|| format!("meta l4proto tcp dnat ip to {}:{}", self.cidr.node_ip(), self.tunnel_port));
+            return (self.tunnel_port != 0)
+                .then(|| format!("meta l4proto tcp dnat ip to {}:{}", self.cidr.node_ip(), self.tunnel_port));
         }
-        let targets: BTreeSet<(Ipv4Addr, u32)> = port.endpoints.iter().filter_map(|e| Some((e.ip.parse().ok()?, e.port))).collect();
+        let targets: BTreeSet<(Ipv4Addr, u32)> =
+            port.endpoints.iter().filter_map(|e| Some((e.ip.parse().ok()?, e.port))).collect();
         let by = if service.client_ip_affinity_seconds > 0 { "jhash ip saddr" } else { "numgen random" };
         let seed = if service.client_ip_affinity_seconds > 0 { " seed 0x76637431" } else { "" };
         match targets.len() {
             0 => None,
             1 => targets.first().map(|(ip, to)| format!("meta l4proto {protocol} dnat ip to {ip}:{to}")),
             n => {
-                let map: Vec<String> = targets.iter().enumerate().map(|(i, (ip, to))| format!("{i} : {ip} . {to}")).collect();
+                let map: Vec<String> =
+                    targets.iter().enumerate().map(|(i, (ip, to))| format!("{i} : {ip} . {to}")).collect();
                 Some(format!("meta l4proto {protocol} dnat ip to {by} mod {n}{seed} map {{ {} }}", map.join(", ")))
             }
         }
@@ -112,7 +115,9 @@ impl Rules {
         let environments = self.environments();
         let number: BTreeMap<&str, usize> = environments.keys().enumerate().map(|(i, name)| (*name, i + 1)).collect();
         let per_pod = |chain: &str| {
-            elements(self.pods.values().map(|p| format!("{} : jump {chain}_{}", p.ip, number.get(p.environment.as_str()).copied().unwrap_or_default())))
+            elements(self.pods.values().map(|p| {
+                format!("{} : jump {chain}_{}", p.ip, number.get(p.environment.as_str()).copied().unwrap_or_default())
+            }))
         };
         let mut out = String::from("table ip vctl {}\ndelete table ip vctl\ntable ip vctl {\n");
         let mut line = |text: String| {
@@ -122,18 +127,31 @@ impl Rules {
             "set ports {{ type ifname . ipv4_addr;{} }}",
             elements(self.pods.values().map(|p| format!("\"{}\" . {}", p.device, p.ip)))
         ));
-        line(format!("set itself {{ type ipv4_addr . ipv4_addr;{} }}", elements(self.pods.values().map(|p| format!("{0} . {0}", p.ip)))));
+        line(format!(
+            "set itself {{ type ipv4_addr . ipv4_addr;{} }}",
+            elements(self.pods.values().map(|p| format!("{0} . {0}", p.ip)))
+        ));
         for (i, environment) in environments.values().enumerate().map(|(i, e)| (i + 1, e)) {
-            line(format!("set pods_{i} {{ type ipv4_addr;{} }}", elements(environment.pods.iter().map(ToString::to_string))));
-            line(format!("chain reach_{i} {{ ip daddr @pods_{i} accept; ip daddr {cidr} reject with icmp admin-prohibited; accept; }}"));
+            line(format!(
+                "set pods_{i} {{ type ipv4_addr;{} }}",
+                elements(environment.pods.iter().map(ToString::to_string))
+            ));
+            line(format!(
+                "chain reach_{i} {{ ip daddr @pods_{i} accept; ip daddr {cidr} reject with icmp admin-prohibited; accept; }}"
+            ));
             for (n, (_, statement)) in environment.translate.iter().enumerate() {
                 line(format!("chain to_{i}_{n} {{ {statement}; }}"));
             }
             line(format!(
                 "map services_{i} {{ type ipv4_addr . inet_proto . inet_service : verdict;{} }}",
-                elements(environment.translate.iter().enumerate().map(|(n, (key, _))| format!("{key} : goto to_{i}_{n}")))
+                elements(
+                    environment.translate.iter().enumerate().map(|(n, (key, _))| format!("{key} : goto to_{i}_{n}"))
+                )
             ));
-            line(format!("set empty_{i} {{ type ipv4_addr . inet_proto . inet_service;{} }}", elements(environment.refuse.iter().cloned())));
+            line(format!(
+                "set empty_{i} {{ type ipv4_addr . inet_proto . inet_service;{} }}",
+                elements(environment.refuse.iter().cloned())
+            ));
             line(format!("chain translate_{i} {{ ip daddr . meta l4proto . th dport vmap @services_{i}; }}"));
             line(format!(
                 "chain refuse_{i} {{ ip daddr . meta l4proto . th dport @empty_{i} meta l4proto tcp reject with tcp reset; \
@@ -176,7 +194,11 @@ mod tests {
     fn rules() -> Rules {
         let mut rules = Rules::new("10.200.1.0/24".parse().unwrap());
         for (uid, last, environment) in [("u1", 2, "a"), ("u2", 3, "a"), ("u3", 4, "b")] {
-            let pod = PodPort { ip: Ipv4Addr::new(10, 200, 1, last), device: format!("vc{uid}"), environment: environment.into() };
+            let pod = PodPort {
+                ip: Ipv4Addr::new(10, 200, 1, last),
+                device: format!("vc{uid}"),
+                environment: environment.into(),
+            };
             rules.pods.insert(uid.into(), pod);
         }
         rules
@@ -215,14 +237,17 @@ mod tests {
         rules.services.insert(api.id.clone(), api);
         rules.tunnel_port = 4321;
         let text = rules.render();
-        assert!(text.contains("set empty_1 { type ipv4_addr . inet_proto . inet_service; elements = { 10.96.0.7 . tcp . 80 } }"));
+        assert!(text.contains(
+            "set empty_1 { type ipv4_addr . inet_proto . inet_service; elements = { 10.96.0.7 . tcp . 80 } }"
+        ));
         assert!(text.contains("chain to_2_0 { meta l4proto tcp dnat ip to 10.200.1.1:4321; }"));
     }
 
     #[test]
     fn affinity_chooses_by_the_address_of_the_client() {
         let mut rules = rules();
-        let sticky = Service { client_ip_affinity_seconds: 10800, ..service("a", &[("10.200.1.2", 1), ("10.200.1.3", 1)]) };
+        let sticky =
+            Service { client_ip_affinity_seconds: 10800, ..service("a", &[("10.200.1.2", 1), ("10.200.1.3", 1)]) };
         rules.services.insert(sticky.id.clone(), sticky);
         assert!(rules.render().contains("jhash ip saddr mod 2 seed"));
     }

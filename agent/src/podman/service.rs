@@ -162,7 +162,8 @@ async fn end(child: Option<Child>, paths: &Paths) {
     match child {
         Some(mut child) => {
             if let Some(pid) = child.id() {
-                let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), nix::sys::signal::Signal::SIGTERM);
+                let _ =
+                    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), nix::sys::signal::Signal::SIGTERM);
             }
             if tokio::time::timeout(Duration::from_secs(5), child.wait()).await.is_err() {
                 let _ = child.kill().await;
@@ -176,7 +177,9 @@ async fn end(child: Option<Child>, paths: &Paths) {
 
 /// Ends the service whose process id is on record, if that process still is podman's service on this storage.
 pub(crate) async fn end_recorded(paths: &Paths) {
-    let Some(pid) = fs::read_to_string(paths.pid_file()).ok().and_then(|t| t.trim().parse::<i32>().ok()) else { return };
+    let Some(pid) = fs::read_to_string(paths.pid_file()).ok().and_then(|t| t.trim().parse::<i32>().ok()) else {
+        return;
+    };
     let ours = |pid: i32| {
         fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
             let line = String::from_utf8_lossy(&line).into_owned();

@@ -85,8 +85,11 @@ pub(crate) async fn remove_patiently(group: &str) {
 /// Removes a group with all below it, in every hierarchy. What still has processes stays: then false.
 pub(crate) fn remove(group: &str) -> bool {
     let relative = group.trim_start_matches('/');
-    let hierarchies: Vec<PathBuf> =
-        if unified() { vec![PathBuf::from(ROOT)] } else { fs::read_dir(ROOT).into_iter().flatten().flatten().map(|e| e.path()).collect() };
+    let hierarchies: Vec<PathBuf> = if unified() {
+        vec![PathBuf::from(ROOT)]
+    } else {
+        fs::read_dir(ROOT).into_iter().flatten().flatten().map(|e| e.path()).collect()
+    };
     let mut gone = true;
     for hierarchy in hierarchies {
         let dir = hierarchy.join(relative);

@@ -58,9 +58,9 @@ pub(crate) fn variables(list: &[EnvVar], facts: &Facts) -> Result<BTreeMap<Strin
     let mut all = BTreeMap::new();
     for variable in list {
         let value = if !variable.field_path.is_empty() {
-            facts
-                .field(&variable.field_path)
-                .ok_or_else(|| format!("environment variable {} refers to the unknown field {}", variable.name, variable.field_path))?
+            facts.field(&variable.field_path).ok_or_else(|| {
+                format!("environment variable {} refers to the unknown field {}", variable.name, variable.field_path)
+            })?
         } else if variable.literal {
             variable.value.clone()
         } else {
@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn expansion_follows_kubernetes() {
-        let variables: BTreeMap<String, String> = [("A", "1"), ("B", "two"), ("E", "")].map(|(k, v)| (k.into(), v.into())).into();
+        let variables: BTreeMap<String, String> =
+            [("A", "1"), ("B", "two"), ("E", "")].map(|(k, v)| (k.into(), v.into())).into();
         // Cases as in the upstream table of third_party/forked/golang/expansion, told anew.
         for (text, result) in [
             ("$(A)", "1"),

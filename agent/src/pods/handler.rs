@@ -27,7 +27,13 @@ const OUTPUT_LIMIT: usize = 10 * 1024;
 pub(crate) type Outcome = Result<String, String>;
 
 /// Carries a handler out within a time limit.
-pub(crate) async fn run(podman: &Podman, id: &str, pod_ip: Option<Ipv4Addr>, handler: &Handler, limit: Duration) -> Outcome {
+pub(crate) async fn run(
+    podman: &Podman,
+    id: &str,
+    pod_ip: Option<Ipv4Addr>,
+    handler: &Handler,
+    limit: Duration,
+) -> Outcome {
     let work = async {
         match &handler.handler {
             None => Ok(String::new()),
@@ -38,7 +44,10 @@ pub(crate) async fn run(podman: &Podman, id: &str, pod_ip: Option<Ipv4Addr>, han
                 tokio::time::sleep(Duration::from_secs(u64::try_from(*seconds).unwrap_or(0))).await;
                 Ok(String::new())
             }
-            Some(Kind::Grpc(_)) => Err("gRPC probes are not supported by Podman workers yet; use an exec, httpGet or tcpSocket probe".into()),
+            Some(Kind::Grpc(_)) => {
+                Err("gRPC probes are not supported by Podman workers yet; use an exec, httpGet or tcpSocket probe"
+                    .into())
+            }
         }
     };
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(format!("timed out after {}s", limit.as_secs())))
@@ -47,13 +56,20 @@ pub(crate) async fn run(podman: &Podman, id: &str, pod_ip: Option<Ipv4Addr>, han
 async fn command(podman: &Podman, id: &str, command: &[String]) -> Outcome {
     let text = |e: bollard::errors::Error| e.to_string();
     let docker = podman.docker().map_err(|e| e.to_string())?;
-    let options = CreateExecOptions { cmd: Some(command.to_vec()), attach_stdout: Some(true), attach_stderr: Some(true), ..Default::default() };
+    let options = CreateExecOptions {
+        cmd: Some(command.to_vec()),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        ..Default::default()
+    };
     let exec = docker.create_exec(id, options).await.map_err(text)?;
     let started = docker.start_exec(&exec.id, None::<StartExecOptions>).await.map_err(text)?;
     let mut said = Vec::new();
     if let StartExecResults::Attached { mut output, .. } = started {
         while let Some(part) = output.next().await {
-            if let LogOutput::StdOut { message } | LogOutput::StdErr { message } | LogOutput::Console { message } = part.map_err(text)? {
+            if let LogOutput::StdOut { message } | LogOutput::StdErr { message } | LogOutput::Console { message } =
+                part.map_err(text)?
+            {
                 let room = OUTPUT_LIMIT.saturating_sub(said.len());
                 said.extend_from_slice(&message[..message.len().min(room)]);
             }
@@ -68,7 +84,11 @@ async fn command(podman: &Podman, id: &str, command: &[String]) -> Outcome {
 }
 
 async fn connect(host: &str, port: u32, pod_ip: Option<Ipv4Addr>) -> Result<TcpStream, String> {
-    let host = if host.is_empty() { pod_ip.map(|ip| ip.to_string()).unwrap_or_else(|| "127.0.0.1".into()) } else { host.to_owned() };
+    let host = if host.is_empty() {
+        pod_ip.map(|ip| ip.to_string()).unwrap_or_else(|| "127.0.0.1".into())
+    } else {
+        host.to_owned()
+    };
     let port = u16::try_from(port).map_err(|_| format!("{port} is not a port"))?;
     TcpStream::connect((host.as_str(), port)).await.map_err(|e| format!("dial tcp {host}:{port}: {e}"))
 }
@@ -77,9 +97,14 @@ async fn request(http: &HttpHandler, pod_ip: Option<Ipv4Addr>) -> Outcome {
     let text = |e: &dyn std::fmt::Display| format!("Get \"{}\": {e}", http.path);
     let stream = connect(&http.host, http.port, pod_ip).await?;
     let named = http.headers.iter().find(|h| h.name.eq_ignore_ascii_case("host")).map(|h| h.value.clone());
-    let host = named.unwrap_or_else(|| format!("{}:{}", pod_ip.map(|ip| ip.to_string()).unwrap_or_default(), http.port));
+    let host =
+        named.unwrap_or_else(|| format!("{}:{}", pod_ip.map(|ip| ip.to_string()).unwrap_or_default(), http.port));
     let path = if http.path.starts_with('/') { http.path.clone() } else { format!("/{}", http.path) };
-    let mut request = http::Request::get(path).header("Host", host).header("User-Agent", "kube-probe/1.36").header("Accept", "*/*").header("Connection", "close");
+    let mut request = http::Request::get(path)
+        .header("Host", host)
+        .header("User-Agent", "kube-probe/1.36")
+        .header("Accept", "*/*")
+        .header("Connection", "close");
     for header in http.headers.iter().filter(|h| !h.name.eq_ignore_ascii_case("host")) {
         request = request.header(&header.name, &header.value);
     }
@@ -87,15 +112,25 @@ async fn request(http: &HttpHandler, pod_ip: Option<Ipv4Addr>) -> Outcome {
     if http.scheme == "HTTPS" {
         let ip = pod_ip.unwrap_or(Ipv4Addr::LOCALHOST);
         let tls = tokio_rustls::TlsConnector::from(Arc::new(unverified().map_err(|e| text(&e))?));
-        let stream = tls.connect(ServerName::IpAddress(std::net::IpAddr::V4(ip).into()), stream).await.map_err(|e| text(&e))?;
+        let stream =
+            tls.connect(ServerName::IpAddress(std::net::IpAddr::V4(ip).into()), stream).await.map_err(|e| text(&e))?;
         exchange(stream, request).await.map_err(|e| text(&e))
     } else {
         exchange(stream, request).await.map_err(|e| text(&e))
     }
-    .and_then(|(status, body)| if (200..400).contains(&status) { Ok(body) } else { Err(format!("HTTP probe failed with statuscode: {status}")) })
+    .and_then(|(status, body)| {
+        if (200..400).contains(&status) {
+            Ok(body)
+        } else {
+            Err(format!("HTTP probe failed with statuscode: {status}"))
+        }
+    })
 }
 
-async fn exchange<S>(stream: S, request: http::Request<Empty<Bytes>>) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>>
+async fn exchange<S>(
+    stream: S,
+    request: http::Request<Empty<Bytes>>,
+) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
@@ -104,7 +139,8 @@ where
         let response = sender.send_request(request).await?;
         let status = response.status().as_u16();
         // Only the status counts; a body that is too long or broken off does not fail the probe.
-        let body = Limited::new(response.into_body(), OUTPUT_LIMIT).collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+        let body =
+            Limited::new(response.into_body(), OUTPUT_LIMIT).collect().await.map(|b| b.to_bytes()).unwrap_or_default();
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, String::from_utf8_lossy(&body).into_owned()))
     };
     tokio::pin!(exchange);
@@ -140,11 +176,21 @@ impl ServerCertVerifier for AnyCertificate {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    fn verify_tls13_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         Ok(HandshakeSignatureValid::assertion())
     }
 

@@ -93,7 +93,10 @@ fn running(record: &PodRecord, name: &str) -> bool {
 
 /// Whether all init containers have done their part.
 pub(crate) fn initialized(pod: &Pod, record: &PodRecord, live: &Live) -> bool {
-    let main_ran = pod.containers.iter().any(|c| record.containers.get(&c.name).is_some_and(|r| r.phase != Phase::Absent || r.last.is_some()));
+    let main_ran = pod
+        .containers
+        .iter()
+        .any(|c| record.containers.get(&c.name).is_some_and(|r| r.phase != Phase::Absent || r.last.is_some()));
     main_ran
         || pod.init_containers.iter().all(|c| match record.container(&c.name).phase {
             Phase::Exited(exit) => !is_sidecar(c) && exit.code == 0,
@@ -108,20 +111,34 @@ pub(crate) fn finished(pod: &Pod, record: &PodRecord) -> bool {
         return true;
     }
     let over = |c: &Container, init: bool| matches!(record.container(&c.name).phase, Phase::Exited(ref e) if !restarts(policy(pod, c, init), e));
-    let init_failed = pod.init_containers.iter().any(|c| over(c, true) && matches!(record.container(&c.name).phase, Phase::Exited(ref e) if e.code != 0));
+    let init_failed = pod
+        .init_containers
+        .iter()
+        .any(|c| over(c, true) && matches!(record.container(&c.name).phase, Phase::Exited(ref e) if e.code != 0));
     init_failed || (!pod.containers.is_empty() && pod.containers.iter().all(|c| over(c, false)))
 }
 
 /// Stops what still runs: sidecars after the others, the last one first.
 fn stop_all(pod: &Pod, record: &PodRecord, live: &Live, grace: i64, now: i64) -> Option<Plan> {
     let grace = record.stop_deadline_ms.map_or(grace, |deadline| ((deadline - now).max(0) + 999) / 1000);
-    let stop = |name: &String| Plan::Do(Action::Stop { container: name.clone(), grace_seconds: grace, message: format!("Stopping container {name}") });
+    let stop = |name: &String| {
+        Plan::Do(Action::Stop {
+            container: name.clone(),
+            grace_seconds: grace,
+            message: format!("Stopping container {name}"),
+        })
+    };
     let ordinary: Vec<&String> = pod
         .containers
         .iter()
         .chain(pod.init_containers.iter().filter(|c| !is_sidecar(c)))
         .map(|c| &c.name)
-        .chain(record.containers.keys().filter(|n| !pod.containers.iter().chain(&pod.init_containers).any(|c| c.name == **n)))
+        .chain(
+            record
+                .containers
+                .keys()
+                .filter(|n| !pod.containers.iter().chain(&pod.init_containers).any(|c| c.name == **n)),
+        )
         .filter(|n| running(record, n))
         .collect();
     if let Some(name) = ordinary.iter().find(|n| !live.stopping.contains(**n)) {
@@ -172,7 +189,9 @@ fn advance(pod: &Pod, container: &Container, init: bool, record: &PodRecord, liv
         }
         Phase::Absent => Some(start(known.retry_at_ms)),
         Phase::Exited(exit) if init && !is_sidecar(container) && exit.code == 0 => None,
-        Phase::Exited(exit) if restarts(policy(pod, container, init), exit) => Some(start(restart_at(&known, exit).max(known.retry_at_ms))),
+        Phase::Exited(exit) if restarts(policy(pod, container, init), exit) => {
+            Some(start(restart_at(&known, exit).max(known.retry_at_ms)))
+        }
         Phase::Exited(_) => None,
     }
 }

@@ -87,10 +87,17 @@ async fn repeat(target: &Target, kind: Kind, probe: &Probe, once: bool) -> bool 
     let mut threshold = Threshold::new(probe);
     loop {
         ticks.tick().await;
-        let outcome = handler::run(&target.podman, &target.id, target.pod_ip, what, seconds(probe.timeout_seconds, 1)).await;
+        let outcome =
+            handler::run(&target.podman, &target.id, target.pod_ip, what, seconds(probe.timeout_seconds, 1)).await;
         let ok = outcome.is_ok();
         let verdict = threshold.count(ok);
-        let message = Message::Probe { container: target.container.name.clone(), id: target.id.clone(), kind, verdict, failure: outcome.err() };
+        let message = Message::Probe {
+            container: target.container.name.clone(),
+            id: target.id.clone(),
+            kind,
+            verdict,
+            failure: outcome.err(),
+        };
         if target.out.send(message).is_err() {
             return false;
         }

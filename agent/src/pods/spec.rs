@@ -48,7 +48,9 @@ fn user(pod: &Pod, container: &Container, image: &Image) -> Result<String, Strin
                 return Err(format!("container has runAsNonRoot and image will run as root {about}"));
             }
             None if image_user.parse::<u64>().is_err() => {
-                return Err(format!("container has runAsNonRoot and image has non-numeric user ({image_user}), cannot verify user is non-root {about}"));
+                return Err(format!(
+                    "container has runAsNonRoot and image has non-numeric user ({image_user}), cannot verify user is non-root {about}"
+                ));
             }
             None => {}
         }
@@ -94,12 +96,17 @@ pub(crate) fn build(
 ) -> Result<Value, String> {
     let own = variables(&container.env, facts)?;
     let arguments = arguments(container, image, &own);
-    let (program, rest) = arguments.split_first().ok_or("no command specified: neither the pod nor the image names one")?;
+    let (program, rest) =
+        arguments.split_first().ok_or("no command specified: neither the pod nor the image names one")?;
     let mut all_mounts = vec![
         bind(&places.etc.join("hosts"), "/etc/hosts", false),
         bind(&places.etc.join("resolv.conf"), "/etc/resolv.conf", false),
     ];
-    let message_path = if container.termination_message_path.is_empty() { "/dev/termination-log" } else { &container.termination_message_path };
+    let message_path = if container.termination_message_path.is_empty() {
+        "/dev/termination-log"
+    } else {
+        &container.termination_message_path
+    };
     all_mounts.push(bind(&places.termination, message_path, false));
     for (source, destination, read_only) in mounts {
         all_mounts.retain(|m| m["destination"] != destination.as_str());
@@ -108,7 +115,8 @@ pub(crate) fn build(
     let security = container.security.clone().unwrap_or_default();
     let pod_security = pod.security.clone().unwrap_or_default();
     let resources = container.resources.unwrap_or_default();
-    let groups: Vec<String> = pod_security.supplemental_groups.iter().chain(&pod_security.fs_group).map(ToString::to_string).collect();
+    let groups: Vec<String> =
+        pod_security.supplemental_groups.iter().chain(&pod_security.fs_group).map(ToString::to_string).collect();
     let mut memory = json!({});
     if let Some(limit) = resources.memory_limit_bytes {
         memory = json!({ "limit": limit, "swap": limit });
@@ -193,7 +201,11 @@ mod tests {
         let pod = Pod { uid: "u".into(), name: "p".into(), ..Pod::default() };
         let with = |command: &[&str], args: &[&str]| {
             let list = |l: &[&str]| l.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-            let spec = spec(&Container { name: "c".into(), command: list(command), args: list(args), ..Container::default() }, &pod).unwrap();
+            let spec = spec(
+                &Container { name: "c".into(), command: list(command), args: list(args), ..Container::default() },
+                &pod,
+            )
+            .unwrap();
             format!("{} {}", spec["entrypoint"], spec["command"])
         };
         assert_eq!(with(&[], &[]), r#"["/entry"] ["serve"]"#);
@@ -208,8 +220,17 @@ mod tests {
         pod.security = Some(PodSecurity { run_as_user: Some(5), fs_group: Some(7), ..PodSecurity::default() });
         let container = Container {
             name: "c".into(),
-            security: Some(ContainerSecurity { run_as_group: Some(6), drop_capabilities: vec!["all".into()], add_capabilities: vec!["net_admin".into()], ..ContainerSecurity::default() }),
-            resources: Some(Resources { cpu_limit_millis: Some(250), memory_limit_bytes: Some(1 << 20), ..Resources::default() }),
+            security: Some(ContainerSecurity {
+                run_as_group: Some(6),
+                drop_capabilities: vec!["all".into()],
+                add_capabilities: vec!["net_admin".into()],
+                ..ContainerSecurity::default()
+            }),
+            resources: Some(Resources {
+                cpu_limit_millis: Some(250),
+                memory_limit_bytes: Some(1 << 20),
+                ..Resources::default()
+            }),
             ..Container::default()
         };
         let spec = spec(&container, &pod).unwrap();
@@ -226,6 +247,9 @@ mod tests {
         let mut pod = Pod { name: "p".into(), namespace: "n".into(), uid: "u".into(), ..Pod::default() };
         pod.security = Some(PodSecurity { run_as_non_root: Some(true), ..PodSecurity::default() });
         let container = Container { name: "c".into(), ..Container::default() };
-        assert_eq!(spec(&container, &pod).unwrap_err(), "container has runAsNonRoot and image will run as root (pod: \"p_n(u)\", container: c)");
+        assert_eq!(
+            spec(&container, &pod).unwrap_err(),
+            "container has runAsNonRoot and image will run as root (pod: \"p_n(u)\", container: c)"
+        );
     }
 }

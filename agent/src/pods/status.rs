@@ -31,7 +31,15 @@ fn terminated(exit: &Exit) -> ContainerState {
 }
 
 /// Why a container that does not run does not run.
-fn reason(pod: &Pod, container: &Container, init: bool, record: &ContainerRecord, whole: &PodRecord, live: &Live, now: i64) -> ContainerState {
+fn reason(
+    pod: &Pod,
+    container: &Container,
+    init: bool,
+    record: &ContainerRecord,
+    whole: &PodRecord,
+    live: &Live,
+    now: i64,
+) -> ContainerState {
     if !init && !initialized(pod, whole, live) {
         return waiting("PodInitializing", "");
     }
@@ -47,7 +55,13 @@ fn reason(pod: &Pod, container: &Container, init: bool, record: &ContainerRecord
             waiting(reason, message.clone())
         } else {
             let delay = backoff::show(backoff::pull_delay_ms(*failures));
-            waiting("ImagePullBackOff", format!("Back-off pulling image \"{}\": ErrImagePull: {message} (next try within {delay})", container.image))
+            waiting(
+                "ImagePullBackOff",
+                format!(
+                    "Back-off pulling image \"{}\": ErrImagePull: {message} (next try within {delay})",
+                    container.image
+                ),
+            )
         };
     }
     if let Some((reason, message)) = &record.start_error {
@@ -56,7 +70,15 @@ fn reason(pod: &Pod, container: &Container, init: bool, record: &ContainerRecord
     waiting(if init { "PodInitializing" } else { "ContainerCreating" }, "")
 }
 
-fn container(pod: &Pod, container: &Container, init: bool, whole: &PodRecord, live: &Live, over: bool, now: i64) -> ContainerStatus {
+fn container(
+    pod: &Pod,
+    container: &Container,
+    init: bool,
+    whole: &PodRecord,
+    live: &Live,
+    over: bool,
+    now: i64,
+) -> ContainerStatus {
     let record = whole.container(&container.name);
     let probes = live.probes.get(&container.name).copied().unwrap_or_default();
     let sidecar = init && is_sidecar(container);
@@ -123,7 +145,11 @@ pub(crate) fn status(pod: &Pod, record: &PodRecord, live: &Live, host_ip: &str, 
         environment: pod.environment.clone(),
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
-        pod_ip: if pod.host_network { host_ip.to_owned() } else { record.pod_ip.map(|ip| ip.to_string()).unwrap_or_default() },
+        pod_ip: if pod.host_network {
+            host_ip.to_owned()
+        } else {
+            record.pod_ip.map(|ip| ip.to_string()).unwrap_or_default()
+        },
         host_ip: host_ip.to_owned(),
         start_time_ms: record.start_ms,
         init_containers: pod.init_containers.iter().map(|c| container(pod, c, true, record, live, over, now)).collect(),

@@ -63,7 +63,13 @@ impl Volumes<'_> {
                 fs::create_dir_all(&dir)?;
                 if empty.memory && !is_mount(&dir)? {
                     let options = empty.size_limit_bytes.map(|b| format!("size={b}"));
-                    mount(Some("tmpfs"), &dir, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, options.as_deref())?;
+                    mount(
+                        Some("tmpfs"),
+                        &dir,
+                        Some("tmpfs"),
+                        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+                        options.as_deref(),
+                    )?;
                 }
                 share(&dir, group)
             }
@@ -73,7 +79,11 @@ impl Volumes<'_> {
                 share(&dir, group)
             }
             Some(Source::HostPath(path)) if Path::new(path).is_absolute() => {
-                if Path::new(path).exists() { Ok(()) } else { fs::create_dir_all(path) }
+                if Path::new(path).exists() {
+                    Ok(())
+                } else {
+                    fs::create_dir_all(path)
+                }
             }
             Some(Source::HostPath(_)) => Err(io::Error::other("hostPath must be absolute")),
             None => Err(io::Error::other("this kind of volume is not supported by Podman workers")),
@@ -81,22 +91,39 @@ impl Volumes<'_> {
     }
 
     /// What to mount into a container: source, destination, read-only.
-    pub(crate) fn mounts(&self, pod: &Pod, container: &Container, facts: &Facts) -> Result<Vec<(PathBuf, String, bool)>, String> {
+    pub(crate) fn mounts(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        facts: &Facts,
+    ) -> Result<Vec<(PathBuf, String, bool)>, String> {
         let variables = variables(&container.env, facts)?;
         let mut all = Vec::new();
         for wanted in &container.mounts {
-            let volume = pod.volumes.iter().find(|v| v.name == wanted.volume).ok_or_else(|| format!("volume {} is not defined", wanted.volume))?;
+            let volume = pod
+                .volumes
+                .iter()
+                .find(|v| v.name == wanted.volume)
+                .ok_or_else(|| format!("volume {} is not defined", wanted.volume))?;
             let (root, fixed) = match &volume.source {
                 Some(Source::HostPath(path)) => (PathBuf::from(path), false),
                 Some(Source::Persistent(id)) => (self.persistent_dir.join(id), false),
                 Some(Source::Files(_)) => (self.dir(&volume.name), true),
                 _ => (self.dir(&volume.name), false),
             };
-            let sub = if wanted.sub_path_expr.is_empty() { wanted.sub_path.clone() } else { expand(&wanted.sub_path_expr, &variables) };
+            let sub = if wanted.sub_path_expr.is_empty() {
+                wanted.sub_path.clone()
+            } else {
+                expand(&wanted.sub_path_expr, &variables)
+            };
             if sub.contains("$(") && !wanted.sub_path_expr.is_empty() {
                 return Err(format!("subPathExpr {:?} refers to a variable that is not defined", wanted.sub_path_expr));
             }
-            let source = if sub.is_empty() { root } else { below(&root, &sub, !fixed).map_err(|e| format!("subPath {sub:?} of volume {}: {e}", volume.name))? };
+            let source = if sub.is_empty() {
+                root
+            } else {
+                below(&root, &sub, !fixed).map_err(|e| format!("subPath {sub:?} of volume {}: {e}", volume.name))?
+            };
             all.push((source, wanted.mount_path.clone(), wanted.read_only || fixed));
         }
         Ok(all)
@@ -175,7 +202,10 @@ fn write_files(dir: &Path, list: &[File], facts: &Facts, group: Option<i64>) -> 
         let content = if file.field_path.is_empty() {
             file.content.to_vec()
         } else {
-            facts.field(&file.field_path).ok_or_else(|| io::Error::other(format!("unknown field {}", file.field_path)))?.into_bytes()
+            facts
+                .field(&file.field_path)
+                .ok_or_else(|| io::Error::other(format!("unknown field {}", file.field_path)))?
+                .into_bytes()
         };
         fs::write(&path, content)?;
         let mut mode = if file.mode == 0 { 0o644 } else { file.mode };
@@ -219,8 +249,12 @@ pub(crate) fn write_etc(etc: &Path, pod: &Pod, facts: &Facts) -> io::Result<()> 
     if let Some(ip) = facts.pod_ip {
         let domain = pod.dns.as_ref().and_then(|d| d.searches.first());
         match domain.filter(|_| !pod.subdomain.is_empty()) {
-            Some(domain) => { let _ = writeln!(hosts, "{ip}\t{hostname}.{}.{domain}\t{hostname}", pod.subdomain); }
-            None => { let _ = writeln!(hosts, "{ip}\t{hostname}"); }
+            Some(domain) => {
+                let _ = writeln!(hosts, "{ip}\t{hostname}.{}.{domain}\t{hostname}", pod.subdomain);
+            }
+            None => {
+                let _ = writeln!(hosts, "{ip}\t{hostname}");
+            }
         }
     }
     for alias in &pod.host_aliases {

@@ -35,10 +35,26 @@ const MESSAGE_LIMIT: usize = 4096;
 pub(crate) enum Message {
     Expected(Box<Pod>),
     /// Something happened to a container.
-    Changed { id: String },
-    Image { container: String, image: String, result: Result<String, (String, String)> },
-    Hook { container: String, id: String, result: Result<(), String> },
-    Probe { container: String, id: String, kind: Kind, verdict: Option<bool>, failure: Option<String> },
+    Changed {
+        id: String,
+    },
+    Image {
+        container: String,
+        image: String,
+        result: Result<String, (String, String)>,
+    },
+    Hook {
+        container: String,
+        id: String,
+        result: Result<(), String>,
+    },
+    Probe {
+        container: String,
+        id: String,
+        kind: Kind,
+        verdict: Option<bool>,
+        failure: Option<String>,
+    },
 }
 
 /// What others may know of a pod.
@@ -161,7 +177,8 @@ impl Worker {
                 Plan::Wait(until) => {
                     // Some states change their name with time only: look again while something is failing.
                     let failing = self.live.images.values().any(|i| matches!(i, ImageState::Failed { .. }));
-                    let wait = until.map_or(i64::MAX, |at| (at - now).max(1)).min(if failing { 1600 } else { i64::MAX });
+                    let wait =
+                        until.map_or(i64::MAX, |at| (at - now).max(1)).min(if failing { 1600 } else { i64::MAX });
                     let wait = Duration::from_millis(wait.min(3_600_000).unsigned_abs());
                     if let Ok(Some(message)) = tokio::time::timeout(wait, self.inbox.recv()).await {
                         self.receive(message).await;
@@ -232,9 +249,14 @@ impl Worker {
         let Some(container) = self.spec(name) else { return };
         self.ended.insert(name.to_owned(), CancellationToken::new());
         let started = container.startup.is_none() || adopted;
-        self.live.probes.insert(name.to_owned(), ProbeView { started, ready: started && (container.readiness.is_none() || adopted) });
+        self.live.probes.insert(
+            name.to_owned(),
+            ProbeView { started, ready: started && (container.readiness.is_none() || adopted) },
+        );
         let init = self.pod.init_containers.iter().any(|c| c.name == name);
-        if (init && !is_sidecar(&container)) || (container.startup.is_none() && container.readiness.is_none() && container.liveness.is_none()) {
+        if (init && !is_sidecar(&container))
+            || (container.startup.is_none() && container.readiness.is_none() && container.liveness.is_none())
+        {
             return;
         }
         let target = probe::Target {
@@ -296,12 +318,20 @@ impl Worker {
                     (Kind::Readiness, Some(ok)) => view.ready = ok,
                     (Kind::Startup, Some(true)) => {
                         view.started = true;
-                        view.ready = self.pod.containers.iter().chain(&self.pod.init_containers).any(|c| c.name == container && c.readiness.is_none());
+                        view.ready = self
+                            .pod
+                            .containers
+                            .iter()
+                            .chain(&self.pod.init_containers)
+                            .any(|c| c.name == container && c.readiness.is_none());
                     }
                     (Kind::Startup | Kind::Liveness, Some(false)) => {
                         let what = kind.name().to_lowercase();
                         let grace = grace.and_then(|p| p.termination_grace_seconds);
-                        self.live.kill.insert(container.clone(), (format!("Container {container} failed {what} probe, will be restarted"), grace));
+                        self.live.kill.insert(
+                            container.clone(),
+                            (format!("Container {container} failed {what} probe, will be restarted"), grace),
+                        );
                     }
                     _ => {}
                 }
@@ -332,7 +362,9 @@ impl Worker {
 
     /// Looks at a container after something happened to it.
     async fn observe(&mut self, id: &str) {
-        let Some(name) = self.record.containers.iter().find(|(_, c)| c.id == id).map(|(n, _)| n.clone()) else { return };
+        let Some(name) = self.record.containers.iter().find(|(_, c)| c.id == id).map(|(n, _)| n.clone()) else {
+            return;
+        };
         let Phase::Running { started_ms } = self.record.container(&name).phase else { return };
         let mut exit = Exit { started_ms, finished_ms: self.ctx.now_ms(), id: id.to_owned(), ..Exit::default() };
         match self.ctx.podman.inspect(id).await {
@@ -362,9 +394,17 @@ impl Worker {
         let limit = container.resources.as_ref().and_then(|r| r.memory_limit_bytes);
         if exit.reason.is_empty() {
             let memory = exit.code == 137 && !known.killed && cgroup::out_of_memory(&group, limit);
-            exit.reason = if memory { "OOMKilled" } else if exit.code == 0 { "Completed" } else { "Error" }.into();
+            exit.reason = if memory {
+                "OOMKilled"
+            } else if exit.code == 0 {
+                "Completed"
+            } else {
+                "Error"
+            }
+            .into();
         }
-        let said = std::fs::read(self.dir.join("termination").join(format!("{name}-{}", known.attempt))).unwrap_or_default();
+        let said =
+            std::fs::read(self.dir.join("termination").join(format!("{name}-{}", known.attempt))).unwrap_or_default();
         if !said.is_empty() {
             exit.message = String::from_utf8_lossy(&said[..said.len().min(MESSAGE_LIMIT)]).into_owned();
         } else if container.termination_message_policy == "FallbackToLogsOnError" && exit.code != 0 {
@@ -384,7 +424,10 @@ impl Worker {
         record.phase = Phase::Exited(exit.clone());
         let record = record.clone();
         let again = self.pod.deletion_grace_seconds.is_none() && !super::plan::finished(&self.pod, &self.record);
-        if again && super::plan::restart_at(&record, &exit) > exit.finished_ms && super::plan::restarts(&self.pod.restart_policy, &exit) {
+        if again
+            && super::plan::restart_at(&record, &exit) > exit.finished_ms
+            && super::plan::restarts(&self.pod.restart_policy, &exit)
+        {
             let pod = format!("{}_{}({})", self.pod.name, self.pod.namespace, self.pod.uid);
             self.event(true, "BackOff", format!("Back-off restarting failed container {name} in pod {pod}"), name);
         }

@@ -26,12 +26,20 @@ enum Session {
     Container(String),
 }
 
-pub(super) async fn run(ctx: &Arc<Context>, reconciler: &Reconciler, request: ExecRequest, pipe: Pipe) -> Result<(), Failure> {
+pub(super) async fn run(
+    ctx: &Arc<Context>,
+    reconciler: &Reconciler,
+    request: ExecRequest,
+    pipe: Pipe,
+) -> Result<(), Failure> {
     let target = request.target.clone().unwrap_or_default();
     let (_, view) = find(reconciler, &target)?;
     let record = container(&view, &target.container)?;
     if !matches!(record.phase, Phase::Running { .. }) {
-        return Err(Failure("BadRequest", format!("container {} in pod {} is not running", target.container, view.pod.name)));
+        return Err(Failure(
+            "BadRequest",
+            format!("container {} in pod {} is not running", target.container, view.pod.name),
+        ));
     }
     let docker = ctx.podman.docker().map_err(Failure::internal)?;
     let (session, output, input) = if request.attach {
@@ -97,7 +105,11 @@ pub(super) async fn run(ctx: &Arc<Context>, reconciler: &Reconciler, request: Ex
         tracing::debug!(error = why, "output of a session");
     }
     let code = exit_code(ctx, &docker, &session).await?;
-    let message = if code == 0 { String::new() } else { format!("command terminated with non-zero exit code: exit status {code}") };
+    let message = if code == 0 {
+        String::new()
+    } else {
+        format!("command terminated with non-zero exit code: exit status {code}")
+    };
     Pipe::send(&up, Kind::Exit(Exit { code, message })).await;
     Ok(())
 }
@@ -106,7 +118,9 @@ async fn drain(up: &mpsc::Sender<Frame>, mut output: Output, tty: bool) -> Resul
     while let Some(part) = output.next().await {
         let (channel, bytes) = match part.map_err(|e| e.to_string())? {
             LogOutput::StdErr { message } if !tty => (2, message),
-            LogOutput::StdOut { message } | LogOutput::StdErr { message } | LogOutput::Console { message } => (1, message),
+            LogOutput::StdOut { message } | LogOutput::StdErr { message } | LogOutput::Console { message } => {
+                (1, message)
+            }
             LogOutput::StdIn { .. } => continue,
         };
         if !Pipe::data(up, channel, bytes).await {

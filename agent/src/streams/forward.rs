@@ -9,10 +9,16 @@ use crate::{context::Context, network::namespace, reconcile::Reconciler};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-pub(super) async fn run(ctx: &Arc<Context>, reconciler: &Reconciler, request: PortForwardRequest, pipe: Pipe) -> Result<(), Failure> {
+pub(super) async fn run(
+    ctx: &Arc<Context>,
+    reconciler: &Reconciler,
+    request: PortForwardRequest,
+    pipe: Pipe,
+) -> Result<(), Failure> {
     let target = request.target.unwrap_or_default();
     let (_, view) = find(reconciler, &target)?;
-    let port = u16::try_from(request.port).map_err(|_| Failure("BadRequest", format!("{} is not a port", request.port)))?;
+    let port =
+        u16::try_from(request.port).map_err(|_| Failure("BadRequest", format!("{} is not a port", request.port)))?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let connected = if view.pod.host_network {
         tokio::net::TcpStream::connect(address).await
@@ -20,7 +26,13 @@ pub(super) async fn run(ctx: &Arc<Context>, reconciler: &Reconciler, request: Po
         namespace::connect(&ctx.network.namespace_path(&target.uid), address, CONNECT_LIMIT).await
     };
     let connection = connected.map_err(|e| {
-        Failure("Internal", format!("failed to connect to localhost:{port} inside namespace of pod {}: dial tcp4 {address}: {e}", view.pod.name))
+        Failure(
+            "Internal",
+            format!(
+                "failed to connect to localhost:{port} inside namespace of pod {}: dial tcp4 {address}: {e}",
+                view.pod.name
+            ),
+        )
     })?;
     if let Err(e) = copy(pipe, connection).await {
         tracing::debug!(error = %e, "a forwarded connection ended");

@@ -67,7 +67,8 @@ impl Printer {
 
     /// Appends an entry.
     fn print(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        if self.since_ms > i64::MIN && entry.time.parse::<Timestamp>().is_ok_and(|t| t.as_millisecond() < self.since_ms) {
+        if self.since_ms > i64::MIN && entry.time.parse::<Timestamp>().is_ok_and(|t| t.as_millisecond() < self.since_ms)
+        {
             return;
         }
         let begin = out.len();
@@ -135,7 +136,8 @@ impl<'a> Follower<'a> {
         let mut buffer = vec![0; super::CHUNK];
         let n = self.file.read(&mut buffer)?;
         if n == 0 {
-            let moved = std::fs::metadata(self.path).is_ok_and(|m| self.file.metadata().is_ok_and(|own| own.ino() != m.ino()));
+            let moved =
+                std::fs::metadata(self.path).is_ok_and(|m| self.file.metadata().is_ok_and(|own| own.ino() != m.ino()));
             let cut = self.file.metadata()?.len() < self.file.stream_position()?;
             if moved || cut {
                 self.file = File::open(self.path)?;
@@ -154,7 +156,12 @@ impl<'a> Follower<'a> {
     }
 }
 
-pub(super) async fn run(ctx: &Arc<Context>, reconciler: &Reconciler, request: LogRequest, pipe: Pipe) -> Result<(), Failure> {
+pub(super) async fn run(
+    ctx: &Arc<Context>,
+    reconciler: &Reconciler,
+    request: LogRequest,
+    pipe: Pipe,
+) -> Result<(), Failure> {
     let target = request.target.clone().unwrap_or_default();
     let (mut handle, view) = find(reconciler, &target)?;
     let record = container(&view, &target.container)?;
@@ -164,19 +171,27 @@ pub(super) async fn run(ctx: &Arc<Context>, reconciler: &Reconciler, request: Lo
         record.attempt - 1
     } else {
         let pod = &view.pod.name;
-        return Err(Failure("BadRequest", format!("previous terminated container \"{}\" in pod \"{pod}\" not found", target.container)));
+        return Err(Failure(
+            "BadRequest",
+            format!("previous terminated container \"{}\" in pod \"{pod}\" not found", target.container),
+        ));
     };
     let path = log_path(&ctx.pod_dir(&target.uid), &target.container, attempt);
     let mut printer = Printer::new(&request, ctx.now_ms());
     let mut log = match Follower::open(&path, request.tail_lines) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Failure("NotFound", "the log of this container is not there any more".into())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Failure("NotFound", "the log of this container is not there any more".into()));
+        }
         other => other.map_err(Failure::internal)?,
     };
     loop {
         // Looked at before reading: what is written up to the end of the container is read then.
         let running = {
             let view = handle.view.borrow_and_update();
-            view.record.containers.get(&target.container).is_some_and(|c| c.id == record.id && matches!(c.phase, Phase::Running { .. }))
+            view.record
+                .containers
+                .get(&target.container)
+                .is_some_and(|c| c.id == record.id && matches!(c.phase, Phase::Running { .. }))
         };
         let mut out = Vec::new();
         let more = log.read(&mut printer, &mut out).map_err(Failure::internal)?;
@@ -249,7 +264,10 @@ mod tests {
     fn since_timestamps_and_limit() {
         let since = "2026-01-01T00:00:02Z".parse::<Timestamp>().unwrap().as_millisecond();
         let request = LogRequest { since_time_ms: Some(since), timestamps: true, ..LogRequest::default() };
-        assert_eq!(read(&request), "2026-01-01T00:00:02.000000000Z \n2026-01-01T00:00:03.000000000Z four words are here\n");
+        assert_eq!(
+            read(&request),
+            "2026-01-01T00:00:02.000000000Z \n2026-01-01T00:00:03.000000000Z four words are here\n"
+        );
         assert_eq!(read(&LogRequest { limit_bytes: Some(6), ..LogRequest::default() }), "one\ntw");
     }
 

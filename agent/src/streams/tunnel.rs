@@ -21,7 +21,9 @@ pub(crate) async fn listen(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) -> 
             match listener.accept().await {
                 Ok((connection, peer)) => {
                     let (ctx, reconciler) = (own.clone(), reconciler.clone());
-                    own.tasks.spawn_until_stopped("api tunnel connection", async move { carry(&ctx, &reconciler, connection, peer).await });
+                    own.tasks.spawn_until_stopped("api tunnel connection", async move {
+                        carry(&ctx, &reconciler, connection, peer).await
+                    });
                 }
                 Err(e) => {
                     tracing::warn!(error = %e, "accepting a connection to an API server");

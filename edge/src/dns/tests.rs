@@ -23,7 +23,9 @@ async fn server(tasks: &Tasks) -> (DnsServer, SocketAddr) {
     let srv = DnsRecord { srv: vec![srv], ..record("a", "_redis._tcp.redis.default.svc.cluster.local", &[]) };
     let upsert = vec![record("a", REDIS, &["10.96.0.7"]), record("b", REDIS, &["10.96.0.8", "fd00::8"]), alias, srv];
     server.apply(ExpectedDns { generation: 1, full: true, upsert, removed: Vec::new() });
-    server.set_clients([("127.0.0.2", "a"), ("127.0.0.3", "b")].map(|(ip, e)| (ip.parse().unwrap(), e.to_owned())).into());
+    server.set_clients(
+        [("127.0.0.2", "a"), ("127.0.0.3", "b")].map(|(ip, e)| (ip.parse().unwrap(), e.to_owned())).into(),
+    );
     let address = server.bind("127.0.0.1:0".parse().unwrap(), tasks).await.unwrap();
     (server, address)
 }

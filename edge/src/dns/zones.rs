@@ -38,7 +38,8 @@ fn ancestors(name: &str) -> impl Iterator<Item = &str> {
 
 /// The address in a reverse name: `5.1.200.10.in-addr.arpa`.
 pub(super) fn address_of(name: &str) -> Option<IpAddr> {
-    let digits: Vec<u8> = name.strip_suffix(".in-addr.arpa")?.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let digits: Vec<u8> =
+        name.strip_suffix(".in-addr.arpa")?.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [d, c, b, a] = digits.try_into().ok()?;
     Some(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
 }

@@ -27,7 +27,13 @@ pub(super) fn compare(old: &Value, new: &Value, shape: &Shape<'_>) -> Change {
     change
 }
 
-fn maps(old: &Map<String, Value>, new: &Map<String, Value>, shape: &Shape<'_>, path: &mut Vec<String>, change: &mut Change) {
+fn maps(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    shape: &Shape<'_>,
+    path: &mut Vec<String>,
+    change: &mut Change,
+) {
     for (key, before) in old {
         let after = new.get(key);
         if after == Some(before) {
@@ -50,7 +56,9 @@ fn pair(old: Option<&Value>, new: Option<&Value>, shape: &Shape<'_>, path: &mut 
     match (old, new) {
         (Some(before), Some(after)) => match (before, after) {
             (Value::Object(a), Value::Object(b)) if !shape.map_is_atomic() => maps(a, b, shape, path, change),
-            (Value::Array(a), Value::Array(b)) if shape.list_type() != ListType::Atomic => lists(a, b, shape, path, change),
+            (Value::Array(a), Value::Array(b)) if shape.list_type() != ListType::Atomic => {
+                lists(a, b, shape, path, change)
+            }
             _ if before != after => change.modified.insert(path),
             _ => {}
         },

@@ -178,9 +178,11 @@ impl Managers {
         let old = Self::decode(old);
         for entry in &mut self.0 {
             if let Some(before) = old.0.iter().find(|e| e.same(entry))
-                && before.set == entry.set && (unchanged || !entry.applied) {
-                    entry.time.clone_from(&before.time);
-                }
+                && before.set == entry.set
+                && (unchanged || !entry.applied)
+            {
+                entry.time.clone_from(&before.time);
+            }
         }
     }
 
@@ -230,16 +232,15 @@ pub(super) fn without_times(fields: &Value) -> Vec<Value> {
             entry.remove("time");
         }
     }
-    entries.sort_by_cached_key(|e| format!("{}{}{}{}", e["operation"], e["manager"], e["apiVersion"], e["subresource"]));
+    entries
+        .sort_by_cached_key(|e| format!("{}{}{}{}", e["operation"], e["manager"], e["apiVersion"], e["subresource"]));
     entries
 }
 
 /// 409 for fields that others own.
 pub(super) fn conflict(conflicts: &[(&Entry, FieldSet)]) -> ApiError {
-    let mut all: Vec<(String, String)> = conflicts
-        .iter()
-        .flat_map(|(entry, set)| set.paths().into_iter().map(|path| (entry.printed(), path)))
-        .collect();
+    let mut all: Vec<(String, String)> =
+        conflicts.iter().flat_map(|(entry, set)| set.paths().into_iter().map(|path| (entry.printed(), path))).collect();
     all.sort();
     let message = match all.as_slice() {
         [(manager, path)] => format!("Apply failed with 1 conflict: conflict with {manager}: {path}"),

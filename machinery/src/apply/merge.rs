@@ -69,9 +69,13 @@ fn collect(value: &Value, shape: &Shape<'_>, path: &mut Vec<String>, set: &mut F
             let list = shape.list_type();
             let mut seen = BTreeSet::new();
             for item in items {
-                let element = element(item, list, shape).map_err(|why| format!(".{}: {why}", path.join(".").replace("f:", "")))?;
+                let element = element(item, list, shape)
+                    .map_err(|why| format!(".{}: {why}", path.join(".").replace("f:", "")))?;
                 if !seen.insert(element.clone()) {
-                    return Err(format!("duplicate entries for key {}", element.trim_start_matches("k:").trim_start_matches("v:")));
+                    return Err(format!(
+                        "duplicate entries for key {}",
+                        element.trim_start_matches("k:").trim_start_matches("v:")
+                    ));
                 }
                 path.push(element);
                 set.insert(path);
@@ -95,7 +99,9 @@ fn collect(value: &Value, shape: &Shape<'_>, path: &mut Vec<String>, set: &mut F
 /// The object with the configuration merged in. A null in the configuration takes the place of what is there, as any value does.
 pub(super) fn merge(live: &Value, config: &Value, shape: &Shape<'_>) -> Result<Value, String> {
     match (live, config) {
-        (Value::Object(old), Value::Object(new)) if !shape.map_is_atomic() => merge_maps(old, new, shape).map(Value::Object),
+        (Value::Object(old), Value::Object(new)) if !shape.map_is_atomic() => {
+            merge_maps(old, new, shape).map(Value::Object)
+        }
         (Value::Array(old), Value::Array(new)) if shape.list_type() != ListType::Atomic => {
             merge_lists(old, new, shape).map(Value::Array)
         }
@@ -103,7 +109,11 @@ pub(super) fn merge(live: &Value, config: &Value, shape: &Shape<'_>) -> Result<V
     }
 }
 
-fn merge_maps(old: &Map<String, Value>, new: &Map<String, Value>, shape: &Shape<'_>) -> Result<Map<String, Value>, String> {
+fn merge_maps(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    shape: &Shape<'_>,
+) -> Result<Map<String, Value>, String> {
     let mut result = old.clone();
     for (key, value) in new {
         let merged = match old.get(key) {
@@ -125,7 +135,9 @@ fn merge_lists(old: &[Value], new: &[Value], shape: &Shape<'_>) -> Result<Vec<Va
     let merged = |r: usize| -> Result<Value, String> {
         match in_left.get(&*right[r]) {
             Some(&l) => match (&old[l], &new[r]) {
-                (Value::Object(a), Value::Object(b)) if !shape.map_is_atomic() => merge_maps(a, b, shape).map(Value::Object),
+                (Value::Object(a), Value::Object(b)) if !shape.map_is_atomic() => {
+                    merge_maps(a, b, shape).map(Value::Object)
+                }
                 _ => Ok(new[r].clone()),
             },
             None => Ok(new[r].clone()),

@@ -38,7 +38,14 @@ fn fields<'v>(object: &'v Value, manager: &str) -> &'v Value {
 #[test]
 fn create_owns_what_it_sets() {
     let d = deployments();
-    let object = apply(&d, None, &config(json!({ "replicas": 3, "selector": { "matchLabels": { "a": "b" } } })), &manager("a"), false).unwrap();
+    let object = apply(
+        &d,
+        None,
+        &config(json!({ "replicas": 3, "selector": { "matchLabels": { "a": "b" } } })),
+        &manager("a"),
+        false,
+    )
+    .unwrap();
     assert_eq!(object["spec"]["replicas"], 3);
     assert_eq!(fields(&object, "a"), &json!({ "f:spec": { "f:replicas": {}, "f:selector": {} } }));
     let entry = &object["metadata"]["managedFields"][0];
@@ -48,7 +55,9 @@ fn create_owns_what_it_sets() {
 #[test]
 fn an_apply_that_changes_nothing_touches_nothing() {
     let d = deployments();
-    let wanted = config(json!({ "replicas": 3, "template": { "spec": { "containers": [{ "name": "c", "image": "i", "ports": [{ "containerPort": 80 }] }] } } }));
+    let wanted = config(
+        json!({ "replicas": 3, "template": { "spec": { "containers": [{ "name": "c", "image": "i", "ports": [{ "containerPort": 80 }] }] } } }),
+    );
     let object = apply(&d, None, &wanted, &manager("a"), false).unwrap();
     assert_eq!(apply(&d, Some(&object), &wanted, &later("a"), false).unwrap(), object);
 }
@@ -79,7 +88,8 @@ fn the_same_value_is_shared_and_conflicts_are_listed_by_manager() {
     let object = apply(&d, None, &config(json!({ "replicas": 1, "paused": true })), &manager("a"), false).unwrap();
     let object = apply(&d, Some(&object), &config(json!({ "replicas": 1 })), &manager("b"), false).unwrap();
     assert!(fields(&object, "a")["f:spec"].get("f:replicas").is_some());
-    let error = apply(&d, Some(&object), &config(json!({ "replicas": 2, "paused": false })), &manager("c"), false).unwrap_err();
+    let error =
+        apply(&d, Some(&object), &config(json!({ "replicas": 2, "paused": false })), &manager("c"), false).unwrap_err();
     assert_eq!(
         error.message,
         "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.paused\n- .spec.replicas\nconflicts with \"b\":\n- .spec.replicas"
@@ -89,7 +99,8 @@ fn the_same_value_is_shared_and_conflicts_are_listed_by_manager() {
 #[test]
 fn what_is_left_out_goes_unless_another_owns_it() {
     let d = deployments();
-    let labels = |l: Value| json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "labels": l } });
+    let labels =
+        |l: Value| json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "labels": l } });
     let object = apply(&d, None, &labels(json!({ "x": "1", "y": "2", "z": "3" })), &manager("a"), false).unwrap();
     let object = apply(&d, Some(&object), &labels(json!({ "y": "2" })), &manager("b"), false).unwrap();
     let object = apply(&d, Some(&object), &labels(json!({ "z": "3" })), &manager("a"), false).unwrap();
@@ -102,8 +113,14 @@ fn what_is_left_out_goes_unless_another_owns_it() {
 fn items_of_keyed_lists_are_owned_one_by_one() {
     let d = deployments();
     let containers = |c: Value| config(json!({ "template": { "spec": { "containers": c } } }));
-    let object =
-        apply(&d, None, &containers(json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "1" }])), &manager("m"), false).unwrap();
+    let object = apply(
+        &d,
+        None,
+        &containers(json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "1" }])),
+        &manager("m"),
+        false,
+    )
+    .unwrap();
     assert_eq!(
         fields(&object, "m")["f:spec"]["f:template"]["f:spec"]["f:containers"],
         json!({
@@ -111,15 +128,18 @@ fn items_of_keyed_lists_are_owned_one_by_one() {
             "k:{\"name\":\"b\"}": { ".": {}, "f:image": {}, "f:name": {} },
         })
     );
-    let object = apply(&d, Some(&object), &containers(json!([{ "name": "s", "image": "9" }])), &manager("n"), false).unwrap();
+    let object =
+        apply(&d, Some(&object), &containers(json!([{ "name": "s", "image": "9" }])), &manager("n"), false).unwrap();
     let names = |o: &Value| -> Vec<String> {
         let items = o["spec"]["template"]["spec"]["containers"].as_array().unwrap();
         items.iter().map(|c| c["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&object), ["a", "b", "s"]);
-    let object = apply(&d, Some(&object), &containers(json!([{ "name": "b", "image": "2" }])), &manager("m"), false).unwrap();
+    let object =
+        apply(&d, Some(&object), &containers(json!([{ "name": "b", "image": "2" }])), &manager("m"), false).unwrap();
     assert_eq!(names(&object), ["b", "s"]);
-    let error = apply(&d, Some(&object), &containers(json!([{ "name": "b" }, { "name": "b" }])), &manager("m"), false).unwrap_err();
+    let error = apply(&d, Some(&object), &containers(json!([{ "name": "b" }, { "name": "b" }])), &manager("m"), false)
+        .unwrap_err();
     assert_eq!(error.code, 400);
     let error = apply(&d, Some(&object), &containers(json!([{ "image": "b" }])), &manager("m"), false).unwrap_err();
     assert!(error.message.contains("omits key field \"name\""), "{}", error.message);
@@ -129,8 +149,16 @@ fn items_of_keyed_lists_are_owned_one_by_one() {
 fn keys_have_their_defaults() {
     let d = deployments();
     let ports = |p: Value| config(json!({ "template": { "spec": { "containers": [{ "name": "a", "ports": p }] } } }));
-    let object = apply(&d, None, &ports(json!([{ "containerPort": 53 }, { "containerPort": 53, "protocol": "UDP" }])), &manager("m"), false).unwrap();
-    let ports = &fields(&object, "m")["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"a\"}"]["f:ports"];
+    let object = apply(
+        &d,
+        None,
+        &ports(json!([{ "containerPort": 53 }, { "containerPort": 53, "protocol": "UDP" }])),
+        &manager("m"),
+        false,
+    )
+    .unwrap();
+    let ports =
+        &fields(&object, "m")["f:spec"]["f:template"]["f:spec"]["f:containers"]["k:{\"name\":\"a\"}"]["f:ports"];
     assert!(ports.get("k:{\"containerPort\":53,\"protocol\":\"TCP\"}").is_some(), "{ports}");
     assert!(ports.get("k:{\"containerPort\":53,\"protocol\":\"UDP\"}").is_some(), "{ports}");
 }
@@ -153,7 +181,8 @@ fn kubectl_may_take_over_what_it_applied_on_the_client_side() {
     let wanted = config(json!({ "replicas": 2 }));
     let object = apply(&d, Some(&object), &wanted, &later("kubectl"), false).unwrap();
     assert_eq!(object["spec"]["replicas"], 2);
-    let annotation: Value = serde_json::from_str(object["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap()).unwrap();
+    let annotation: Value =
+        serde_json::from_str(object["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap()).unwrap();
     assert_eq!(annotation, wanted);
 }
 
@@ -170,7 +199,10 @@ fn updates_own_what_they_change_and_status_apart() {
     new["status"] = json!({ "replicas": 1 });
     record_update(&d, Some(&object), &mut new, &Manager { subresource: "status", ..later("c") });
     let entry = new["metadata"]["managedFields"].as_array().unwrap().iter().find(|e| e["manager"] == "c").unwrap();
-    assert_eq!((entry["subresource"].as_str(), &entry["fieldsV1"]), (Some("status"), &json!({ "f:status": { "f:replicas": {} } })));
+    assert_eq!(
+        (entry["subresource"].as_str(), &entry["fieldsV1"]),
+        (Some("status"), &json!({ "f:status": { "f:replicas": {} } }))
+    );
     let mut same = new.clone();
     record_update(&d, Some(&new), &mut same, &later("d"));
     assert_eq!(same, new);
@@ -209,5 +241,8 @@ fn wrong_configurations_are_refused() {
     assert_eq!(apply(&d, None, &wrong, &manager("a"), false).unwrap_err().code, 400);
     let mut wrong = config(json!({}));
     wrong["metadata"]["managedFields"] = json!([]);
-    assert_eq!(apply(&d, None, &wrong, &manager("a"), false).unwrap_err().message, "metadata.managedFields must be nil");
+    assert_eq!(
+        apply(&d, None, &wrong, &manager("a"), false).unwrap_err().message,
+        "metadata.managedFields must be nil"
+    );
 }

@@ -32,9 +32,10 @@ pub(super) fn job(fields: &mut Fields) {
         labels = spec.get("template").and_then(|t| t.pointer("/metadata/labels")).cloned();
     }
     if let (Some(labels @ Value::Object(_)), Some(metadata)) = (labels, object(fields, "metadata"))
-        && metadata.get("labels").is_none_or(|l| l.as_object().is_none_or(serde_json::Map::is_empty)) {
-            metadata.insert("labels".into(), labels);
-        }
+        && metadata.get("labels").is_none_or(|l| l.as_object().is_none_or(serde_json::Map::is_empty))
+    {
+        metadata.insert("labels".into(), labels);
+    }
     ensure(fields, "status");
 }
 

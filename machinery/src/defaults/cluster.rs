@@ -60,9 +60,10 @@ pub(super) fn namespace(fields: &mut Fields) {
     if let Some(metadata) = object(fields, "metadata") {
         let name = text(metadata, "name").to_owned();
         if !name.is_empty()
-            && let Some(labels) = ensure(metadata, "labels") {
-                labels.insert("kubernetes.io/metadata.name".into(), name.into());
-            }
+            && let Some(labels) = ensure(metadata, "labels")
+        {
+            labels.insert("kubernetes.io/metadata.name".into(), name.into());
+        }
     }
     ensure(fields, "spec");
     if let Some(status) = ensure(fields, "status") {
@@ -73,9 +74,10 @@ pub(super) fn namespace(fields: &mut Fields) {
 pub(super) fn node(fields: &mut Fields) {
     ensure(fields, "spec");
     if let Some(status) = ensure(fields, "status")
-        && let Some(capacity) = status.get("capacity").filter(|c| c.is_object()).cloned() {
-            set(status, "allocatable", capacity);
-        }
+        && let Some(capacity) = status.get("capacity").filter(|c| c.is_object()).cloned()
+    {
+        set(status, "allocatable", capacity);
+    }
 }
 
 pub(super) fn endpoints(fields: &mut Fields) {
@@ -110,7 +112,9 @@ pub(super) fn limit_range(fields: &mut Fields) {
     let Some(spec) = ensure(fields, "spec") else { return };
     for item in items(spec, "limits").filter(|i| text(i, "type") == "Container") {
         for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-            let Some(values) = item.get(from).and_then(Value::as_object).cloned().filter(|v| !v.is_empty()) else { continue };
+            let Some(values) = item.get(from).and_then(Value::as_object).cloned().filter(|v| !v.is_empty()) else {
+                continue;
+            };
             if let Some(target) = ensure(item, to) {
                 for (name, quantity) in values {
                     set(target, &name, quantity);

@@ -81,10 +81,9 @@ fn container(container: &mut Fields, host_network: bool) {
     ensure(container, "resources");
     for port in items(container, "ports") {
         set(port, "protocol", "TCP");
-        if host_network
-            && let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
-                set_number(port, "hostPort", number);
-            }
+        if host_network && let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
+            set_number(port, "hostPort", number);
+        }
     }
     for env in items(container, "env") {
         if let Some(source) = object(env, "valueFrom") {
@@ -102,9 +101,10 @@ fn container(container: &mut Fields, host_network: bool) {
             set_number(probe, "failureThreshold", 3);
             http_get(probe);
             if let Some(grpc) = object(probe, "grpc")
-                && !has(grpc, "service") {
-                    grpc.insert("service".into(), "".into());
-                }
+                && !has(grpc, "service")
+            {
+                grpc.insert("service".into(), "".into());
+            }
         }
     }
     if let Some(lifecycle) = object(container, "lifecycle") {
@@ -183,9 +183,10 @@ fn volume(volume: &mut Fields) {
 /// Sources that pods and persistent volumes share.
 pub(super) fn volume_source(source: &mut Fields) {
     if let Some(path) = object(source, "hostPath")
-        && !has(path, "type") {
-            path.insert("type".into(), "".into());
-        }
+        && !has(path, "type")
+    {
+        path.insert("type".into(), "".into());
+    }
     if let Some(iscsi) = object(source, "iscsi") {
         set(iscsi, "iscsiInterface", "default");
     }

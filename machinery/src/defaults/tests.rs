@@ -75,26 +75,104 @@ fn pull_policies_follow_the_tag() {
 #[test]
 fn kinds_have_their_defaults() {
     let cases = [
-        ("deployments.apps", "v1", json!({}), "/spec/strategy", json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": "25%" } })),
-        ("deployments.apps", "v1", json!({ "spec": { "strategy": { "type": "Recreate" } } }), "/spec/strategy", json!({ "type": "Recreate" })),
+        (
+            "deployments.apps",
+            "v1",
+            json!({}),
+            "/spec/strategy",
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": "25%" } }),
+        ),
+        (
+            "deployments.apps",
+            "v1",
+            json!({ "spec": { "strategy": { "type": "Recreate" } } }),
+            "/spec/strategy",
+            json!({ "type": "Recreate" }),
+        ),
         ("deployments.apps", "v1", json!({ "spec": { "replicas": 0 } }), "/spec/replicas", json!(0)),
-        ("statefulsets.apps", "v1", json!({}), "/spec/updateStrategy", json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } })),
-        ("daemonsets.apps", "v1", json!({}), "/spec/updateStrategy/rollingUpdate", json!({ "maxUnavailable": 1, "maxSurge": 0 })),
+        (
+            "statefulsets.apps",
+            "v1",
+            json!({}),
+            "/spec/updateStrategy",
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } }),
+        ),
+        (
+            "daemonsets.apps",
+            "v1",
+            json!({}),
+            "/spec/updateStrategy/rollingUpdate",
+            json!({ "maxUnavailable": 1, "maxSurge": 0 }),
+        ),
         ("jobs.batch", "v1", json!({ "spec": { "parallelism": 2 } }), "/spec/completions", Value::Null),
         ("jobs.batch", "v1", json!({}), "/spec/backoffLimit", json!(6)),
         ("cronjobs.batch", "v1", json!({}), "/spec/concurrencyPolicy", json!("Allow")),
-        ("services", "v1", json!({ "spec": { "ports": [{ "port": 80 }] } }), "/spec/ports/0", json!({ "port": 80, "protocol": "TCP", "targetPort": 80 })),
+        (
+            "services",
+            "v1",
+            json!({ "spec": { "ports": [{ "port": 80 }] } }),
+            "/spec/ports/0",
+            json!({ "port": 80, "protocol": "TCP", "targetPort": 80 }),
+        ),
         ("services", "v1", json!({ "spec": { "type": "ExternalName" } }), "/spec/internalTrafficPolicy", Value::Null),
-        ("services", "v1", json!({ "spec": { "type": "LoadBalancer" } }), "/spec/allocateLoadBalancerNodePorts", json!(true)),
-        ("services", "v1", json!({ "spec": { "sessionAffinity": "ClientIP" } }), "/spec/sessionAffinityConfig/clientIP/timeoutSeconds", json!(10800)),
+        (
+            "services",
+            "v1",
+            json!({ "spec": { "type": "LoadBalancer" } }),
+            "/spec/allocateLoadBalancerNodePorts",
+            json!(true),
+        ),
+        (
+            "services",
+            "v1",
+            json!({ "spec": { "sessionAffinity": "ClientIP" } }),
+            "/spec/sessionAffinityConfig/clientIP/timeoutSeconds",
+            json!(10800),
+        ),
         ("secrets", "v1", json!({}), "/type", json!("Opaque")),
-        ("namespaces", "v1", json!({ "metadata": { "name": "x" } }), "/metadata/labels", json!({ "kubernetes.io/metadata.name": "x" })),
-        ("networkpolicies.networking.k8s.io", "v1", json!({ "spec": { "egress": [{}] } }), "/spec/policyTypes", json!(["Ingress", "Egress"])),
-        ("rolebindings.rbac.authorization.k8s.io", "v1", json!({ "subjects": [{ "kind": "User" }, { "kind": "ServiceAccount" }] }), "/subjects", json!([{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io" }, { "kind": "ServiceAccount" }])),
-        ("horizontalpodautoscalers.autoscaling", "v2", json!({}), "/spec/metrics/0/resource/target/averageUtilization", json!(80)),
+        (
+            "namespaces",
+            "v1",
+            json!({ "metadata": { "name": "x" } }),
+            "/metadata/labels",
+            json!({ "kubernetes.io/metadata.name": "x" }),
+        ),
+        (
+            "networkpolicies.networking.k8s.io",
+            "v1",
+            json!({ "spec": { "egress": [{}] } }),
+            "/spec/policyTypes",
+            json!(["Ingress", "Egress"]),
+        ),
+        (
+            "rolebindings.rbac.authorization.k8s.io",
+            "v1",
+            json!({ "subjects": [{ "kind": "User" }, { "kind": "ServiceAccount" }] }),
+            "/subjects",
+            json!([{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io" }, { "kind": "ServiceAccount" }]),
+        ),
+        (
+            "horizontalpodautoscalers.autoscaling",
+            "v2",
+            json!({}),
+            "/spec/metrics/0/resource/target/averageUtilization",
+            json!(80),
+        ),
         ("horizontalpodautoscalers.autoscaling", "v1", json!({}), "/spec/metrics", Value::Null),
-        ("customresourcedefinitions.apiextensions.k8s.io", "v1", json!({ "spec": { "names": { "kind": "Foo" } } }), "/spec/names", json!({ "kind": "Foo", "singular": "foo", "listKind": "FooList" })),
-        ("limitranges", "v1", json!({ "spec": { "limits": [{ "type": "Container", "max": { "cpu": "2" } }] } }), "/spec/limits/0/defaultRequest", json!({ "cpu": "2" })),
+        (
+            "customresourcedefinitions.apiextensions.k8s.io",
+            "v1",
+            json!({ "spec": { "names": { "kind": "Foo" } } }),
+            "/spec/names",
+            json!({ "kind": "Foo", "singular": "foo", "listKind": "FooList" }),
+        ),
+        (
+            "limitranges",
+            "v1",
+            json!({ "spec": { "limits": [{ "type": "Container", "max": { "cpu": "2" } }] } }),
+            "/spec/limits/0/defaultRequest",
+            json!({ "cpu": "2" }),
+        ),
     ];
     for (resource, version, object, path, expected) in cases {
         let result = defaulted(resource, version, object);
@@ -104,7 +182,9 @@ fn kinds_have_their_defaults() {
 
 #[test]
 fn documents_of_a_wrong_shape_are_left_alone() {
-    for object in [json!(null), json!([]), json!({ "spec": 1 }), json!({ "spec": { "containers": "x", "template": [] } })] {
+    for object in
+        [json!(null), json!([]), json!({ "spec": 1 }), json!({ "spec": { "containers": "x", "template": [] } })]
+    {
         for resource in ["pods", "deployments.apps", "services", "jobs.batch"] {
             defaulted(resource, "v1", object.clone());
         }

@@ -36,10 +36,11 @@ pub(super) fn deployment(fields: &mut Fields) {
         if let Some(strategy) = ensure(spec, "strategy") {
             set(strategy, "type", "RollingUpdate");
             if text(strategy, "type") == "RollingUpdate"
-                && let Some(rolling) = ensure(strategy, "rollingUpdate") {
-                    set(rolling, "maxUnavailable", "25%");
-                    set(rolling, "maxSurge", "25%");
-                }
+                && let Some(rolling) = ensure(strategy, "rollingUpdate")
+            {
+                set(rolling, "maxUnavailable", "25%");
+                set(rolling, "maxSurge", "25%");
+            }
         }
         pod::template(spec);
     }
@@ -52,10 +53,11 @@ pub(super) fn daemon_set(fields: &mut Fields) {
         if let Some(strategy) = ensure(spec, "updateStrategy") {
             set(strategy, "type", "RollingUpdate");
             if text(strategy, "type") == "RollingUpdate"
-                && let Some(rolling) = ensure(strategy, "rollingUpdate") {
-                    set(rolling, "maxUnavailable", 1);
-                    set(rolling, "maxSurge", 0);
-                }
+                && let Some(rolling) = ensure(strategy, "rollingUpdate")
+            {
+                set(rolling, "maxUnavailable", 1);
+                set(rolling, "maxSurge", 0);
+            }
         }
         pod::template(spec);
     }
@@ -73,9 +75,10 @@ pub(super) fn stateful_set(fields: &mut Fields) {
         if let Some(strategy) = ensure(spec, "updateStrategy") {
             set(strategy, "type", "RollingUpdate");
             if text(strategy, "type") == "RollingUpdate"
-                && let Some(rolling) = ensure(strategy, "rollingUpdate") {
-                    set(rolling, "partition", 0);
-                }
+                && let Some(rolling) = ensure(strategy, "rollingUpdate")
+            {
+                set(rolling, "partition", 0);
+            }
         }
         if let Some(policy) = ensure(spec, "persistentVolumeClaimRetentionPolicy") {
             set(policy, "whenDeleted", "Retain");

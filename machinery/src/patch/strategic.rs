@@ -49,7 +49,8 @@ fn merge_map(
     match patch.get(DIRECTIVE).map(|d| d.as_str().unwrap_or_default()) {
         None | Some("merge") => {}
         Some("replace") => {
-            let rest: Map<_, _> = patch.iter().filter(|(k, _)| *k != DIRECTIVE).map(|(k, v)| (k.clone(), v.clone())).collect();
+            let rest: Map<_, _> =
+                patch.iter().filter(|(k, _)| *k != DIRECTIVE).map(|(k, v)| (k.clone(), v.clone())).collect();
             return Ok(rest);
         }
         Some("delete") => return Ok(Map::new()),
@@ -59,7 +60,10 @@ fn merge_map(
         let keep = list_of(keep, RETAIN_KEYS)?;
         let keeps = |key: &str| keep.iter().any(|k| k.as_str() == Some(key));
         if let Some(extra) = patch.iter().find(|(k, v)| !k.starts_with('$') && !v.is_null() && !keeps(k)) {
-            return Err(bad(format!("invalid patch format of {RETAIN_KEYS}: it does not list \"{}\", which the patch sets", extra.0)));
+            return Err(bad(format!(
+                "invalid patch format of {RETAIN_KEYS}: it does not list \"{}\", which the patch sets",
+                extra.0
+            )));
         }
         original.retain(|k, _| keeps(k));
     }
@@ -124,11 +128,9 @@ fn clean(value: &Value, shape: &Shape<'_>) -> Result<Value, ApiError> {
 
 fn merge_list(original: Vec<Value>, patch: &[Value], shape: &Shape<'_>) -> Result<Vec<Value>, ApiError> {
     match shape.patch_list() {
-        PatchList::Replace => patch
-            .iter()
-            .filter(|item| item.get(DIRECTIVE).is_none())
-            .map(|item| clean(item, shape))
-            .collect(),
+        PatchList::Replace => {
+            patch.iter().filter(|item| item.get(DIRECTIVE).is_none()).map(|item| clean(item, shape)).collect()
+        }
         PatchList::MergeValues => {
             let server = original.clone();
             let mut merged = original;
@@ -186,8 +188,7 @@ fn arrange(items: Vec<Value>, order: &[Value], server: &[Value], key: Option<&st
         None => a == b,
     };
     let position = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
-    let (mut named, mut others): (Vec<_>, Vec<_>) =
-        items.into_iter().partition(|item| position(order, item).is_some());
+    let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| position(order, item).is_some());
     named.sort_by_key(|item| position(order, item));
     others.sort_by_key(|item| position(server, item));
     let mut result = Vec::with_capacity(named.len() + others.len());
@@ -255,7 +256,11 @@ mod tests {
                 json!({"spec":{"strategy":{"$retainKeys":["type"],"type":"Recreate"}}}),
                 json!({"spec":{"strategy":{"type":"Recreate"}}}),
             ),
-            (json!({"spec":{"selector":{"a":"b"}}}), json!({"spec":{"selector":{"$patch":"replace","c":"d"}}}), json!({"spec":{"selector":{"c":"d"}}})),
+            (
+                json!({"spec":{"selector":{"a":"b"}}}),
+                json!({"spec":{"selector":{"$patch":"replace","c":"d"}}}),
+                json!({"spec":{"selector":{"c":"d"}}}),
+            ),
             (json!({}), json!({"metadata":{"labels":{"a":"b","c":null}}}), json!({"metadata":{"labels":{"a":"b"}}})),
         ];
         for (object, change, expected) in cases {
@@ -269,7 +274,10 @@ mod tests {
     fn ports_have_the_key_of_their_parent() {
         let service = json!({"spec":{"ports":[{"port":80,"targetPort":1},{"port":81}]}});
         let change = json!({"spec":{"ports":[{"port":80,"targetPort":2}]}});
-        assert_eq!(patch("services", service, change), json!({"spec":{"ports":[{"port":80,"targetPort":2},{"port":81}]}}));
+        assert_eq!(
+            patch("services", service, change),
+            json!({"spec":{"ports":[{"port":80,"targetPort":2},{"port":81}]}})
+        );
         let pod = json!({"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]}]}});
         let change = json!({"spec":{"containers":[{"name":"a","ports":[{"containerPort":80,"name":"http"}]}]}});
         assert_eq!(

@@ -30,12 +30,21 @@ impl<'v> At<'v> {
 
     /// The items of a list.
     pub(super) fn items(&self) -> impl Iterator<Item = Self> + '_ {
-        self.value.as_array().into_iter().flatten().enumerate().map(|(i, value)| Self { value, path: format!("{}[{i}]", self.path) })
+        self.value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(i, value)| Self { value, path: format!("{}[{i}]", self.path) })
     }
 
     /// The entries of a map.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'v String, Self)> + '_ {
-        self.value.as_object().into_iter().flatten().map(|(key, value)| (key, Self { value, path: format!("{}[{key}]", self.path) }))
+        self.value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key, Self { value, path: format!("{}[{key}]", self.path) }))
     }
 
     pub(super) fn text(&self) -> &'v str {
@@ -234,7 +243,8 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         _ if void(a) && void(b) => true,
         (Value::Object(a), Value::Object(b)) => {
-            a.iter().all(|(k, v)| same(v, b.get(k).unwrap_or(&NULL))) && b.iter().all(|(k, v)| a.contains_key(k) || void(v))
+            a.iter().all(|(k, v)| same(v, b.get(k).unwrap_or(&NULL)))
+                && b.iter().all(|(k, v)| a.contains_key(k) || void(v))
         }
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         _ => a == b,

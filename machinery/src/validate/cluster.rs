@@ -50,7 +50,10 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
                 }
                 if !rule.field("nonResourceURLs").is_empty() {
                     if descriptor.namespaced {
-                        errors.invalid(&rule.field("nonResourceURLs"), "namespaced rules cannot apply to non-resource URLs");
+                        errors.invalid(
+                            &rule.field("nonResourceURLs"),
+                            "namespaced rules cannot apply to non-resource URLs",
+                        );
                     }
                     continue;
                 }
@@ -181,7 +184,10 @@ fn data(object: &At<'_>, errors: &mut Errors) {
         for (key, value) in object.field(map).entries() {
             size += value.text().len();
             let whole = key.len() <= 253 && !key.is_empty();
-            if !whole || matches!(&**key, "." | "..") || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+            if !whole
+                || matches!(&**key, "." | "..")
+                || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+            {
                 errors.invalid_value(
                     &value,
                     key,
@@ -301,9 +307,10 @@ pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors
         }
         ("", "persistentvolumeclaims") => claim(&spec, &was, errors),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings")
-            if !same(new.field("roleRef").value, old.field("roleRef").value) => {
-                errors.invalid(&new.field("roleRef"), "cannot change roleRef");
-            }
+            if !same(new.field("roleRef").value, old.field("roleRef").value) =>
+        {
+            errors.invalid(&new.field("roleRef"), "cannot change roleRef");
+        }
         ("storage.k8s.io", "storageclasses") => {
             for (field, what) in [
                 ("parameters", "updates to parameters are forbidden."),
@@ -322,7 +329,9 @@ pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors
             }
             errors.immutable(&new.field("preemptionPolicy"), &old.field("preemptionPolicy"));
         }
-        ("discovery.k8s.io", "endpointslices") => errors.immutable(&new.field("addressType"), &old.field("addressType")),
+        ("discovery.k8s.io", "endpointslices") => {
+            errors.immutable(&new.field("addressType"), &old.field("addressType"))
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             for field in ["group", "scope"] {
                 errors.immutable(&spec.field(field), &was.field(field));

@@ -16,7 +16,8 @@ pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
         if !name.is_empty() && !volumes.insert(name.text()) {
             errors.duplicate(&name);
         }
-        let sources = volume.value.as_object().map_or(0, |m| m.iter().filter(|(k, v)| *k != "name" && !v.is_null()).count());
+        let sources =
+            volume.value.as_object().map_or(0, |m| m.iter().filter(|(k, v)| *k != "name" && !v.is_null()).count());
         match sources {
             0 => errors.required(&volume, "must specify a volume type"),
             1 => {}
@@ -60,7 +61,10 @@ pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
         let (key, operator) = (toleration.field("key"), toleration.field("operator"));
         errors.if_named(&key, names::qualified_name_errors);
         if key.is_empty() && operator.text() != "Exists" {
-            errors.invalid(&operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\"");
+            errors.invalid(
+                &operator,
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            );
         }
         if operator.text() == "Exists" && !toleration.field("value").is_empty() {
             errors.invalid(&operator, "value must be empty when `operator` is 'Exists'");
@@ -110,7 +114,10 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
         if name.is_empty() {
             errors.required(&name, "");
         } else if name.text().contains('=') || !name.text().bytes().all(|b| (0x20..0x7f).contains(&b)) {
-            errors.invalid(&name, "a valid environment variable name must consist only of printable ASCII characters other than '='");
+            errors.invalid(
+                &name,
+                "a valid environment variable name must consist only of printable ASCII characters other than '='",
+            );
         }
         if source.exists() {
             let given = source.value.as_object().map_or(0, |m| m.values().filter(|v| !v.is_null()).count());
@@ -149,7 +156,8 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
             continue;
         }
         handler(&probe, errors);
-        for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+        {
             errors.non_negative(&probe.field(field));
         }
         if name != "readinessProbe" && probe.field("successThreshold").value.as_i64().unwrap_or(1) != 1 {
@@ -205,11 +213,12 @@ pub(super) fn resources(resources: &At<'_>, errors: &mut Errors) {
     for (name, request) in requests.entries() {
         let Some(limit) = limits.value.get(name) else { continue };
         if let (Some(wanted), Some(most)) = (read(request.value), read(limit))
-            && wanted > most {
-                let shown = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
-                let at = At { value: request.value, path: requests.path.clone() };
-                errors.invalid(&at, &format!("must be less than or equal to {name} limit of {shown}"));
-            }
+            && wanted > most
+        {
+            let shown = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
+            let at = At { value: request.value, path: requests.path.clone() };
+            errors.invalid(&at, &format!("must be less than or equal to {name} limit of {shown}"));
+        }
     }
 }
 
@@ -229,7 +238,10 @@ pub(super) fn update(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     }
     for (before, after) in old.field("tolerations").items().zip(new.field("tolerations").items()) {
         if before.field("key").value != after.field("key").value {
-            errors.forbidden(&new.field("tolerations"), "existing toleration can not be modified except its tolerationSeconds");
+            errors.forbidden(
+                &new.field("tolerations"),
+                "existing toleration can not be modified except its tolerationSeconds",
+            );
             return;
         }
     }

@@ -16,7 +16,10 @@ fn created(resource: &str, value: Value) -> Vec<String> {
 }
 
 fn changed(resource: &str, old: Value, new: Value) -> Vec<String> {
-    update(&descriptor(resource), "", &object(resource, new), &object(resource, old)).iter().map(ToString::to_string).collect()
+    update(&descriptor(resource), "", &object(resource, new), &object(resource, old))
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn deployment() -> Value {
@@ -42,8 +45,14 @@ fn what_is_right_passes() {
         ("services", json!({ "spec": { "ports": [{ "port": 80 }] } })),
         ("services", json!({ "spec": { "clusterIP": "None" } })),
         ("configmaps", json!({ "data": { "a.b": "c" } })),
-        ("persistentvolumeclaims", json!({ "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } } })),
-        ("roles.rbac.authorization.k8s.io", json!({ "metadata": { "name": "system:x", "namespace": "a" }, "rules": [{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }] })),
+        (
+            "persistentvolumeclaims",
+            json!({ "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } } }),
+        ),
+        (
+            "roles.rbac.authorization.k8s.io",
+            json!({ "metadata": { "name": "system:x", "namespace": "a" }, "rules": [{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }] }),
+        ),
     ] {
         assert_eq!(created(resource, value.clone()), Vec::<String>::new(), "{resource}");
         assert_eq!(changed(resource, value.clone(), value), Vec::<String>::new(), "{resource}");
@@ -54,22 +63,76 @@ fn what_is_right_passes() {
 fn wrong_objects_are_refused_in_upstreams_words() {
     let container = |c: Value| json!({ "spec": { "containers": [c] } });
     let cases = [
-        ("configmaps", json!({ "metadata": { "name": "A", "namespace": "a" } }), "metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist"),
-        ("configmaps", json!({ "metadata": { "namespace": "a" } }), "metadata.name: Required value: name or generateName is required"),
-        ("configmaps", json!({ "metadata": { "name": "a", "namespace": "a", "labels": { "a b": "c" } } }), "metadata.labels: Invalid value: \"a b\": name part must consist"),
-        ("configmaps", json!({ "data": { "a b": "" } }), "data[a b]: Invalid value: \"a b\": a valid config key must consist"),
+        (
+            "configmaps",
+            json!({ "metadata": { "name": "A", "namespace": "a" } }),
+            "metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist",
+        ),
+        (
+            "configmaps",
+            json!({ "metadata": { "namespace": "a" } }),
+            "metadata.name: Required value: name or generateName is required",
+        ),
+        (
+            "configmaps",
+            json!({ "metadata": { "name": "a", "namespace": "a", "labels": { "a b": "c" } } }),
+            "metadata.labels: Invalid value: \"a b\": name part must consist",
+        ),
+        (
+            "configmaps",
+            json!({ "data": { "a b": "" } }),
+            "data[a b]: Invalid value: \"a b\": a valid config key must consist",
+        ),
         ("pods", json!({ "spec": {} }), "spec.containers: Required value"),
         ("pods", container(json!({ "name": "c" })), "spec.containers[0].image: Required value"),
-        ("pods", container(json!({ "name": "C", "image": "i" })), "spec.containers[0].name: Invalid value: \"C\": a lowercase RFC 1123 label must"),
-        ("pods", container(json!({ "name": "c", "image": "i", "imagePullPolicy": "X" })), "spec.containers[0].imagePullPolicy: Unsupported value: \"X\": supported values: \"Always\", \"IfNotPresent\", \"Never\""),
-        ("pods", container(json!({ "name": "c", "image": "i", "volumeMounts": [{ "name": "v", "mountPath": "/" }] })), "spec.containers[0].volumeMounts[0].name: Not found: \"v\""),
-        ("pods", container(json!({ "name": "c", "image": "i", "ports": [{ "containerPort": 70000 }] })), "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive"),
-        ("pods", container(json!({ "name": "c", "image": "i", "resources": { "requests": { "cpu": "2" }, "limits": { "cpu": "1" } } })), "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1"),
-        ("deployments.apps", json!({ "spec": { "template": { "spec": { "containers": [{ "name": "c", "image": "i" }] } } } }), "spec.selector: Required value"),
+        (
+            "pods",
+            container(json!({ "name": "C", "image": "i" })),
+            "spec.containers[0].name: Invalid value: \"C\": a lowercase RFC 1123 label must",
+        ),
+        (
+            "pods",
+            container(json!({ "name": "c", "image": "i", "imagePullPolicy": "X" })),
+            "spec.containers[0].imagePullPolicy: Unsupported value: \"X\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+        ),
+        (
+            "pods",
+            container(json!({ "name": "c", "image": "i", "volumeMounts": [{ "name": "v", "mountPath": "/" }] })),
+            "spec.containers[0].volumeMounts[0].name: Not found: \"v\"",
+        ),
+        (
+            "pods",
+            container(json!({ "name": "c", "image": "i", "ports": [{ "containerPort": 70000 }] })),
+            "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ),
+        (
+            "pods",
+            container(
+                json!({ "name": "c", "image": "i", "resources": { "requests": { "cpu": "2" }, "limits": { "cpu": "1" } } }),
+            ),
+            "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+        ),
+        (
+            "deployments.apps",
+            json!({ "spec": { "template": { "spec": { "containers": [{ "name": "c", "image": "i" }] } } } }),
+            "spec.selector: Required value",
+        ),
         ("services", json!({ "spec": {} }), "spec.ports: Required value"),
-        ("services", json!({ "spec": { "type": "X", "ports": [{ "port": 1 }] } }), "spec.type: Unsupported value: \"X\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\""),
-        ("jobs.batch", json!({ "spec": { "selector": {}, "template": { "spec": { "containers": [{ "name": "c", "image": "i" }] } } } }), "spec.template.spec.restartPolicy: Unsupported value: \"Always\": supported values: \"OnFailure\", \"Never\""),
-        ("persistentvolumeclaims", json!({ "spec": {} }), "spec.accessModes: Required value: at least 1 access mode is required"),
+        (
+            "services",
+            json!({ "spec": { "type": "X", "ports": [{ "port": 1 }] } }),
+            "spec.type: Unsupported value: \"X\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"",
+        ),
+        (
+            "jobs.batch",
+            json!({ "spec": { "selector": {}, "template": { "spec": { "containers": [{ "name": "c", "image": "i" }] } } } }),
+            "spec.template.spec.restartPolicy: Unsupported value: \"Always\": supported values: \"OnFailure\", \"Never\"",
+        ),
+        (
+            "persistentvolumeclaims",
+            json!({ "spec": {} }),
+            "spec.accessModes: Required value: at least 1 access mode is required",
+        ),
     ];
     for (resource, value, expected) in cases {
         let errors = created(resource, value.clone());
@@ -94,11 +157,19 @@ fn what_is_immutable_stays() {
     );
     let pod = |image: &str, node: &str| json!({ "spec": { "nodeName": node, "containers": [{ "name": "c", "image": image, "imagePullPolicy": "Always" }] } });
     assert_eq!(changed("pods", pod("a", "n"), pod("b", "n")), Vec::<String>::new());
-    assert!(changed("pods", pod("a", "n"), pod("a", "m"))[0].starts_with("spec: Forbidden: pod updates may not change fields"));
+    assert!(
+        changed("pods", pod("a", "n"), pod("a", "m"))[0]
+            .starts_with("spec: Forbidden: pod updates may not change fields")
+    );
     let frozen = |v: &str| json!({ "immutable": true, "data": { "a": v } });
-    assert_eq!(changed("configmaps", frozen("1"), frozen("2")), ["data: Forbidden: field is immutable when `immutable` is set"]);
+    assert_eq!(
+        changed("configmaps", frozen("1"), frozen("2")),
+        ["data: Forbidden: field is immutable when `immutable` is set"]
+    );
     let role = |n: &str| json!({ "roleRef": { "kind": "Role", "name": n } });
-    assert!(changed("rolebindings.rbac.authorization.k8s.io", role("a"), role("b"))[0].contains("cannot change roleRef"));
+    assert!(
+        changed("rolebindings.rbac.authorization.k8s.io", role("a"), role("b"))[0].contains("cannot change roleRef")
+    );
 }
 
 #[test]
@@ -106,7 +177,9 @@ fn finalizers_cannot_be_added_while_an_object_goes() {
     let going = |f: Value| json!({ "metadata": { "name": "x", "namespace": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": f } });
     assert_eq!(
         changed("configmaps", going(json!(["a/b"])), going(json!(["a/b", "c/d"]))),
-        ["metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"c/d\"}"]
+        [
+            "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"c/d\"}"
+        ]
     );
     assert_eq!(changed("configmaps", going(json!(["a/b"])), going(json!([]))), Vec::<String>::new());
 }

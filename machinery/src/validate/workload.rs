@@ -28,9 +28,10 @@ fn selected(spec: &At<'_>, errors: &mut Errors) {
     }
     let labels = spec.field("template").field("metadata").field("labels");
     if let Ok(parsed) = LabelSelector::from_object(selector.value)
-        && !parsed.matches(labels.value) {
-            errors.invalid(&labels, "`selector` does not match template `labels`");
-        }
+        && !parsed.matches(labels.value)
+    {
+        errors.invalid(&labels, "`selector` does not match template `labels`");
+    }
 }
 
 /// A number or a percentage that is not negative.
@@ -75,9 +76,10 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             }
             let deadline = spec.field("progressDeadlineSeconds");
             if let (Some(d), m) = (deadline.value.as_i64(), spec.field("minReadySeconds").value.as_i64().unwrap_or(0))
-                && d <= m {
-                    errors.invalid(&deadline, "must be greater than minReadySeconds");
-                }
+                && d <= m
+            {
+                errors.invalid(&deadline, "must be greater than minReadySeconds");
+            }
         }
         "replicasets" | "daemonsets" | "statefulsets" => {
             for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
@@ -122,7 +124,14 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
 }
 
 fn job(spec: &At<'_>, errors: &mut Errors) {
-    for field in ["parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"] {
+    for field in [
+        "parallelism",
+        "completions",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
         errors.non_negative(&spec.field(field));
     }
     errors.positive(&spec.field("activeDeadlineSeconds"));
@@ -137,7 +146,9 @@ fn job(spec: &At<'_>, errors: &mut Errors) {
 pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (new, old) = (new.field("spec"), old.field("spec"));
     match descriptor.plural.as_str() {
-        "deployments" | "replicasets" | "daemonsets" => errors.immutable(&new.field("selector"), &old.field("selector")),
+        "deployments" | "replicasets" | "daemonsets" => {
+            errors.immutable(&new.field("selector"), &old.field("selector"))
+        }
         "statefulsets" => {
             let mutable = [
                 "replicas",

@@ -54,8 +54,10 @@ pub(super) async fn claim_all(
             Claim::Ignore => {}
             Claim::Keep => ours.push(candidate),
             Claim::Release => {
-                let kept: Vec<&Value> =
-                    list(&candidate, "/metadata/ownerReferences").iter().filter(|r| text(r, "/uid") != uid(owner)).collect();
+                let kept: Vec<&Value> = list(&candidate, "/metadata/ownerReferences")
+                    .iter()
+                    .filter(|r| text(r, "/uid") != uid(owner))
+                    .collect();
                 patch_owners(cx, resource, &candidate, json!(kept)).await?;
             }
             Claim::Adopt => {
@@ -77,7 +79,12 @@ pub(super) async fn claim_all(
 }
 
 /// Replaces owner references if the object is still the same; none when it is gone.
-async fn patch_owners(cx: &Context<'_>, resource: &str, candidate: &Value, owners: Value) -> Result<Option<Value>, Failure> {
+async fn patch_owners(
+    cx: &Context<'_>,
+    resource: &str,
+    candidate: &Value,
+    owners: Value,
+) -> Result<Option<Value>, Failure> {
     let patch = json!({ "metadata": {
         "ownerReferences": owners,
         "uid": uid(candidate),

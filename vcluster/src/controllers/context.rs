@@ -42,7 +42,9 @@ impl Failure {
 /// Whether a create failed because its namespace is being deleted: nothing is left to do then.
 pub(super) fn is_namespace_terminating(error: &ApiError) -> bool {
     error.code == 403
-        && super::object::list(&error.details, "/causes").iter().any(|c| super::object::text(c, "/reason") == "NamespaceTerminating")
+        && super::object::list(&error.details, "/causes")
+            .iter()
+            .any(|c| super::object::text(c, "/reason") == "NamespaceTerminating")
 }
 
 /// One reconcile: a tenant, an identity, a time.
@@ -95,7 +97,13 @@ impl<'a> Context<'a> {
     }
 
     /// Deletes an object with this UID; gone already, or another one there, is success.
-    pub(super) async fn delete(&self, resource: &str, namespace: &str, name: &str, options: Value) -> Result<(), ApiError> {
+    pub(super) async fn delete(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        options: Value,
+    ) -> Result<(), ApiError> {
         match self.client.delete(resource, namespace, name, options).await {
             Err(e) if e.code != 404 && e.code != 409 => Err(e),
             _ => Ok(()),

@@ -127,7 +127,10 @@ async fn failed_to_create(cx: &Context<'_>, deployment: &Value, set: &str, error
         if !status.is_object() {
             status = json!({});
         }
-        conditions::set(&mut status, conditions::progressing("False", "ReplicaSetCreateError", message.clone(), cx.now));
+        conditions::set(
+            &mut status,
+            conditions::progressing("False", "ReplicaSetCreateError", message.clone(), cx.now),
+        );
         write_status(cx, deployment, status).await?;
     }
     cx.record(event(deployment, EventType::Warning, "ReplicaSetCreateError", message)).await;

@@ -179,7 +179,12 @@ fn endpoint_view(pod: &Value) -> impl PartialEq + '_ {
     (
         labels(pod),
         pod.pointer("/status/podIPs"),
-        (text(pod, "/status/podIP"), text(pod, "/spec/nodeName"), text(pod, "/spec/hostname"), text(pod, "/spec/subdomain")),
+        (
+            text(pod, "/status/podIP"),
+            text(pod, "/spec/nodeName"),
+            text(pod, "/spec/hostname"),
+            text(pod, "/spec/subdomain"),
+        ),
         (is_deleting(pod), pod::is_terminal(pod), pod::is_ready(pod)),
         ports,
     )
@@ -202,14 +207,17 @@ fn pods(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes: &
         (old, Some(pod)) if needs_node(&pod) => {
             // Its own condition PodScheduled is what the scheduler writes: that alone is no reason to try again.
             let reconsider = old.is_none_or(|o| {
-                condition(o, "PodScheduled") == condition(pod, "PodScheduled") && (o["spec"] != pod["spec"] || labels(o) != labels(pod))
+                condition(o, "PodScheduled") == condition(pod, "PodScheduled")
+                    && (o["spec"] != pod["spec"] || labels(o) != labels(pod))
             });
             if reconsider {
                 wakes.push(tenant_wide(Controller::Scheduler));
             }
         }
         (Some(old), new)
-            if !text(old, "/spec/nodeName").is_empty() && !pod::is_terminal(old) && new.is_none_or(pod::is_terminal) =>
+            if !text(old, "/spec/nodeName").is_empty()
+                && !pod::is_terminal(old)
+                && new.is_none_or(pod::is_terminal) =>
         {
             wakes.push(Wake::PendingPods);
         }

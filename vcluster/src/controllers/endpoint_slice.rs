@@ -62,7 +62,8 @@ pub(super) async fn reconcile(cx: &Context<'_>, namespace: &str, name: &str) -> 
 }
 
 fn plan(service: &Value, pods: &[Value], nodes: &[Value], slices: Vec<Value>) -> Plan {
-    let members: Vec<&Value> = pods.iter().filter(|p| ports::selects(service, p) && ports::is_endpoint(p, true)).collect();
+    let members: Vec<&Value> =
+        pods.iter().filter(|p| ports::selects(service, p) && ports::is_endpoint(p, true)).collect();
     let trigger = last_change(service, &members).map(rfc3339);
     let families = Family::of(service);
     let mut plan = Plan::default();
@@ -119,7 +120,8 @@ fn family_plan(
         let mut kept: Vec<(Value, Vec<Value>, bool)> = Vec::new();
         for slice in by_ports.remove(&key).unwrap_or_default() {
             let before = list(&slice, "/endpoints").to_vec();
-            let after: Vec<Value> = before.iter().filter_map(|e| wanted.remove(&endpoint_key(e))).take(SLICE_SIZE).collect();
+            let after: Vec<Value> =
+                before.iter().filter_map(|e| wanted.remove(&endpoint_key(e))).take(SLICE_SIZE).collect();
             let changed = before != after;
             kept.push((slice, after, changed));
         }
@@ -219,7 +221,8 @@ fn endpoint(pod: &Value, service: &Value, nodes: &[Value], family: Family) -> Va
     let node = text(pod, "/spec/nodeName");
     if !node.is_empty() {
         endpoint["nodeName"] = node.into();
-        let zone = nodes.iter().find(|n| name(n) == node).and_then(|n| labels(n)["topology.kubernetes.io/zone"].as_str());
+        let zone =
+            nodes.iter().find(|n| name(n) == node).and_then(|n| labels(n)["topology.kubernetes.io/zone"].as_str());
         if let Some(zone) = zone.filter(|z| !z.is_empty()) {
             endpoint["zone"] = zone.into();
         }
@@ -310,7 +313,11 @@ mod tests {
         assert_eq!(sizes(&slices), [0], "one empty slice stays");
         assert_eq!(plan(&service(), &[], &nodes, slices.clone()), Plan::default());
         let again = plan(&service(), &all[..1], &nodes, slices.clone());
-        assert_eq!((again.create.len(), again.update.len(), again.delete.len()), (0, 1, 0), "the empty slice is reused");
+        assert_eq!(
+            (again.create.len(), again.update.len(), again.delete.len()),
+            (0, 1, 0),
+            "the empty slice is reused"
+        );
         assert_eq!(again.update[0]["ports"][0]["port"], 8080);
     }
 
@@ -319,7 +326,10 @@ mod tests {
         let mut leaving = pods(1);
         leaving[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         let made = plan(&service(), &leaving, &[], Vec::new());
-        assert_eq!(made.create[0]["endpoints"][0]["conditions"], json!({ "ready": false, "serving": true, "terminating": true }));
+        assert_eq!(
+            made.create[0]["endpoints"][0]["conditions"],
+            json!({ "ready": false, "serving": true, "terminating": true })
+        );
         let mut publishing = service();
         publishing["spec"]["publishNotReadyAddresses"] = true.into();
         let made = plan(&publishing, &leaving, &[], Vec::new());

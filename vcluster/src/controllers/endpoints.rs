@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn pods_are_grouped_by_ports_and_readiness_and_a_second_plan_is_empty() {
-        let pods = [pod("b", "10.1.0.2", 8080, true), pod("a", "10.1.0.1", 8080, false), pod("c", "10.1.0.3", 9090, true)];
+        let pods =
+            [pod("b", "10.1.0.2", 8080, true), pod("a", "10.1.0.1", 8080, false), pod("c", "10.1.0.3", 9090, true)];
         let made = plan(&service(), &pods, None).unwrap();
         assert_eq!(made["metadata"]["labels"], json!({ "l": "1", MANAGED_BY_LABEL: MANAGED_BY }));
         assert_eq!(made["metadata"]["annotations"][TRIGGER], "2026-01-01T00:01:00Z");

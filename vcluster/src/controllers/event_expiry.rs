@@ -31,7 +31,8 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     let mut next: Option<Timestamp> = None;
     let mut expired = Vec::new();
     for entry in cx.stored("events", None).await? {
-        let seen = serde_json::from_slice(&entry.value).ok().as_ref().and_then(last_seen).unwrap_or(Timestamp::UNIX_EPOCH);
+        let seen =
+            serde_json::from_slice(&entry.value).ok().as_ref().and_then(last_seen).unwrap_or(Timestamp::UNIX_EPOCH);
         let at = expiry(seen);
         if at <= cx.now {
             expired.push(Write { key: entry.key, expect: Expect::Revision(entry.revision), value: None });

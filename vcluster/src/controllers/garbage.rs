@@ -63,7 +63,9 @@ fn note(result: Result<(), Failure>, failures: &mut Vec<String>) {
 /// Looks at one object whose owner references are new: `name` is `resource/name`.
 pub(super) async fn object(cx: &Context<'_>, namespace: &str, name: &str) -> Result<Option<Timestamp>, Failure> {
     let Some((resource, name)) = name.split_once('/') else { return Ok(None) };
-    let (Some(entry), _) = cx.store.get(cx.tenant, &Key::new(resource, namespace, name)).await? else { return Ok(None) };
+    let (Some(entry), _) = cx.store.get(cx.tenant, &Key::new(resource, namespace, name)).await? else {
+        return Ok(None);
+    };
     if let Some(node) = node(entry.key, &entry.value) {
         let catalog = cx.clients.catalog(cx.tenant).await;
         attempt(cx, &catalog, &node, None).await?;
@@ -83,7 +85,12 @@ fn node(key: Key, value: &[u8]) -> Option<Node> {
 }
 
 /// How an owner stands, by what is stored now (never by what the graph remembers).
-async fn owner_state(cx: &Context<'_>, catalog: &Catalog, dependent: &Node, owner: &Owner) -> Result<OwnerState, Failure> {
+async fn owner_state(
+    cx: &Context<'_>,
+    catalog: &Catalog,
+    dependent: &Node,
+    owner: &Owner,
+) -> Result<OwnerState, Failure> {
     let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
     let row = catalog
         .kind(group, version, &owner.kind)
@@ -98,14 +105,23 @@ async fn owner_state(cx: &Context<'_>, catalog: &Catalog, dependent: &Node, owne
     let (Some(entry), _) = cx.store.get(cx.tenant, &key).await? else { return Ok(OwnerState::Absent) };
     Ok(match node(entry.key, &entry.value) {
         Some(live) if live.uid == owner.uid => {
-            if live.is_deleting_dependents() { OwnerState::Waiting } else { OwnerState::Solid }
+            if live.is_deleting_dependents() {
+                OwnerState::Waiting
+            } else {
+                OwnerState::Solid
+            }
         }
         _ => OwnerState::Absent,
     })
 }
 
 /// Deletes an object that has no owner left, or takes references to absent owners off one that has.
-async fn attempt(cx: &Context<'_>, catalog: &Catalog, node: &Node, graph: Option<(&Graph, usize)>) -> Result<(), Failure> {
+async fn attempt(
+    cx: &Context<'_>,
+    catalog: &Catalog,
+    node: &Node,
+    graph: Option<(&Graph, usize)>,
+) -> Result<(), Failure> {
     if node.deleting || node.owners.is_empty() {
         return Ok(());
     }
@@ -126,7 +142,8 @@ async fn attempt(cx: &Context<'_>, catalog: &Catalog, node: &Node, graph: Option
             patch_owners(cx, node, |owners| owners.iter().filter(|r| stays(r)).cloned().collect()).await
         }
         Fate::Delete(policy) => {
-            let circle = graph.is_some_and(|(g, i)| g.dependents(i).into_iter().any(|d| g.node(d).is_deleting_dependents()));
+            let circle =
+                graph.is_some_and(|(g, i)| g.dependents(i).into_iter().any(|d| g.node(d).is_deleting_dependents()));
             if policy == Policy::Foreground && circle {
                 // It blocks an owner which in turn is its dependent: somebody must stop waiting.
                 patch_owners(cx, node, |owners| {
@@ -188,7 +205,11 @@ async fn patch(cx: &Context<'_>, node: &Node, live: &Value, field: &str, value: 
     }
 }
 
-async fn patch_owners(cx: &Context<'_>, node: &Node, change: impl FnOnce(&[Value]) -> Vec<Value>) -> Result<(), Failure> {
+async fn patch_owners(
+    cx: &Context<'_>,
+    node: &Node,
+    change: impl FnOnce(&[Value]) -> Vec<Value>,
+) -> Result<(), Failure> {
     let Some(live) = same(cx, node).await? else { return Ok(()) };
     let before = list(&live, "/metadata/ownerReferences");
     let after = change(before);

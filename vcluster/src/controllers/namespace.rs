@@ -77,7 +77,12 @@ fn namespaced(catalog: &Catalog) -> Vec<String> {
 }
 
 /// Deletes what is there and counts what stays.
-async fn empty(cx: &Context<'_>, namespace: &str, resources: &[String], remaining: &mut Remaining) -> Result<(), Failure> {
+async fn empty(
+    cx: &Context<'_>,
+    namespace: &str,
+    resources: &[String],
+    remaining: &mut Remaining,
+) -> Result<(), Failure> {
     for resource in resources {
         let entries = cx.stored(resource, Some(namespace)).await?;
         if entries.is_empty() {
@@ -115,12 +120,18 @@ fn conditions(before: &[Value], remaining: &Remaining, now: Timestamp) -> Vec<Va
     let join = |counts: &BTreeMap<String, usize>, verb: &str| {
         counts.iter().map(|(what, n)| format!("{what} {verb} {n} resource instances")).collect::<Vec<_>>().join(", ")
     };
-    let content_error = (!remaining.errors.is_empty())
-        .then(|| format!("Failed to delete all resource types, {} remaining: {}", remaining.errors.len(), remaining.errors.join(", ")));
+    let content_error = (!remaining.errors.is_empty()).then(|| {
+        format!(
+            "Failed to delete all resource types, {} remaining: {}",
+            remaining.errors.len(),
+            remaining.errors.join(", ")
+        )
+    });
     let content = (!remaining.resources.is_empty())
         .then(|| format!("Some resources are remaining: {}", join(&remaining.resources, "has")));
-    let finalizers = (!remaining.finalizers.is_empty())
-        .then(|| format!("Some content in the namespace has finalizers remaining: {}", join(&remaining.finalizers, "in")));
+    let finalizers = (!remaining.finalizers.is_empty()).then(|| {
+        format!("Some content in the namespace has finalizers remaining: {}", join(&remaining.finalizers, "in"))
+    });
     [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -140,7 +151,12 @@ fn conditions(before: &[Value], remaining: &Remaining, now: Timestamp) -> Vec<Va
             "ContentDeletionFailed",
             ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
         ),
-        ("NamespaceContentRemaining", content, "SomeResourcesRemain", ("ContentRemoved", "All content successfully removed")),
+        (
+            "NamespaceContentRemaining",
+            content,
+            "SomeResourcesRemain",
+            ("ContentRemoved", "All content successfully removed"),
+        ),
         (
             "NamespaceFinalizersRemaining",
             finalizers,
@@ -178,7 +194,8 @@ async fn write_status(cx: &Context<'_>, namespace: Value, remaining: &Remaining)
 
 /// Takes our finalizer off; the API server then removes the namespace if nobody else's is left.
 async fn finalize(cx: &Context<'_>, mut namespace: Value) -> Result<(), Failure> {
-    let left: Vec<Value> = list(&namespace, "/spec/finalizers").iter().filter(|f| *f != "kubernetes").cloned().collect();
+    let left: Vec<Value> =
+        list(&namespace, "/spec/finalizers").iter().filter(|f| *f != "kubernetes").cloned().collect();
     namespace["spec"]["finalizers"] = left.into();
     let name = object::name(&namespace).to_owned();
     match cx.client.update("namespaces", "", &name, "finalize", namespace).await {
@@ -200,8 +217,14 @@ mod tests {
             errors: Vec::new(),
         };
         let shown = conditions(&[], &remaining, now);
-        assert_eq!(shown[3]["message"], "Some resources are remaining: jobs.batch has 1 resource instances, pods. has 2 resource instances");
-        assert_eq!(shown[4]["message"], "Some content in the namespace has finalizers remaining: example.com/x in 1 resource instances");
+        assert_eq!(
+            shown[3]["message"],
+            "Some resources are remaining: jobs.batch has 1 resource instances, pods. has 2 resource instances"
+        );
+        assert_eq!(
+            shown[4]["message"],
+            "Some content in the namespace has finalizers remaining: example.com/x in 1 resource instances"
+        );
         assert_eq!(shown[0]["status"], "False");
         let later = now.checked_add(SignedDuration::from_secs(9)).unwrap();
         assert_eq!(conditions(&shown, &remaining, later), shown, "nothing changes while nothing changes");

@@ -23,7 +23,12 @@ pub(super) fn event(owner: &Value, of: OwnerType, kind: EventType, reason: &str,
 
 /// Creates pods in batches of 1, 2, 4, ..: when the first cannot be created (quota, admission) the others are not tried. Returns the
 /// created ones and the first error; a namespace that is being deleted is none.
-pub(super) async fn create(cx: &Context<'_>, owner: &Value, of: OwnerType, pods: Vec<Value>) -> (Vec<Value>, Option<ApiError>) {
+pub(super) async fn create(
+    cx: &Context<'_>,
+    owner: &Value,
+    of: OwnerType,
+    pods: Vec<Value>,
+) -> (Vec<Value>, Option<ApiError>) {
     let mut created = Vec::new();
     let mut left = pods.into_iter();
     let mut batch = 1;
@@ -57,7 +62,12 @@ pub(super) async fn create(cx: &Context<'_>, owner: &Value, of: OwnerType, pods:
 }
 
 /// Deletes pods. Returns the UIDs of those that are (being) deleted, and the first error.
-pub(super) async fn delete(cx: &Context<'_>, owner: &Value, of: OwnerType, pods: &[Value]) -> (Vec<String>, Option<ApiError>) {
+pub(super) async fn delete(
+    cx: &Context<'_>,
+    owner: &Value,
+    of: OwnerType,
+    pods: &[Value],
+) -> (Vec<String>, Option<ApiError>) {
     let mut deletions: Vec<BoxFuture<'_, Result<(), ApiError>>> = Vec::new();
     for pod in pods {
         deletions.push(cx.delete("pods", namespace(owner), name(pod), uid_precondition(uid(pod))).boxed());

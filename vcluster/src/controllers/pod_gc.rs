@@ -19,7 +19,11 @@ const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 /// Names of nodes that pods are bound to and that do not exist.
 fn missing_nodes(pods: &[Value], nodes: &[Value]) -> BTreeSet<String> {
     let present: BTreeSet<&str> = nodes.iter().map(name).collect();
-    pods.iter().map(|p| text(p, "/spec/nodeName")).filter(|n| !n.is_empty() && !present.contains(n)).map(str::to_owned).collect()
+    pods.iter()
+        .map(|p| text(p, "/spec/nodeName"))
+        .filter(|n| !n.is_empty() && !present.contains(n))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether a pod waits for its deletion although no node has to do anything for it.

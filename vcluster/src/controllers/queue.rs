@@ -82,7 +82,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Delay before attempt `failures + 1`.
 fn back_off(failures: u32) -> SignedDuration {
-    FIRST_DELAY.checked_mul(1_i32.checked_shl(failures.min(30)).unwrap_or(i32::MAX)).map_or(LONGEST_DELAY, |d| d.min(LONGEST_DELAY))
+    FIRST_DELAY
+        .checked_mul(1_i32.checked_shl(failures.min(30)).unwrap_or(i32::MAX))
+        .map_or(LONGEST_DELAY, |d| d.min(LONGEST_DELAY))
 }
 
 /// The queue's state; pure.
@@ -243,9 +245,10 @@ impl WorkQueue {
                     }
                     return key;
                 }
-                state.due.first().map(|(at, _)| {
-                    Duration::try_from(at.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP)
-                })
+                state
+                    .due
+                    .first()
+                    .map(|(at, _)| Duration::try_from(at.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP))
             };
             match sleep {
                 None => notified.await,

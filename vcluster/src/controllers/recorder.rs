@@ -91,7 +91,8 @@ fn hash(parts: impl Hash) -> u64 {
 impl State {
     /// Decides, and rewrites the message of summarised events.
     fn decide(&mut self, tenant: Tenant, component: &str, draft: &mut Draft, now: Timestamp) -> Decision {
-        let object = hash((tenant, component, text(&draft.involved, "/uid"), draft.namespace(), text(&draft.involved, "/name")));
+        let object =
+            hash((tenant, component, text(&draft.involved, "/uid"), draft.namespace(), text(&draft.involved, "/name")));
         let budget = self.budgets.entry(object, || Budget { left: BURST, since: now });
         let refilled = now.duration_since(budget.since).as_secs() / REFILL.as_secs();
         if refilled > 0 {

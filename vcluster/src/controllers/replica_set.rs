@@ -45,7 +45,9 @@ fn plan(set: &Value, active: &[Value], related: &[Value], now: Timestamp) -> Pla
     match wanted.cmp(&active.len()) {
         std::cmp::Ordering::Equal => Plan::Nothing,
         std::cmp::Ordering::Greater => Plan::Create((wanted - active.len()).min(BURST)),
-        std::cmp::Ordering::Less => Plan::Delete(ranking::first_to_go(active, related, (active.len() - wanted).min(BURST), now)),
+        std::cmp::Ordering::Less => {
+            Plan::Delete(ranking::first_to_go(active, related, (active.len() - wanted).min(BURST), now))
+        }
     }
 }
 
@@ -56,8 +58,7 @@ pub(super) async fn reconcile(cx: &Context<'_>, namespace: &str, name: &str) -> 
     let ours = claim_all(cx, &set, TYPE, "pods", candidates, &selector, pod::is_active).await?;
     let terminating = ours.iter().filter(|p| pod::is_terminating(p)).count();
     let mut active: Vec<Value> = ours.into_iter().filter(pod::is_active).collect();
-    let related =
-        if wanted(&set) < active.len() as i64 { related_pods(cx, &set, &active).await? } else { Vec::new() };
+    let related = if wanted(&set) < active.len() as i64 { related_pods(cx, &set, &active).await? } else { Vec::new() };
 
     let failure = match plan(&set, &active, &related, cx.now) {
         Plan::Nothing => None,

@@ -50,7 +50,9 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     for entry in cx.stored("pods", None).await? {
         let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
         unscheduled |= text(&object, "/spec/nodeName").is_empty() && pod::is_active(&object);
-        if super::object::controller_of(&object).is_none() && cx.hints.adopters_of(cx.tenant, &entry.key.namespace, label_map(&object)) {
+        if super::object::controller_of(&object).is_none()
+            && cx.hints.adopters_of(cx.tenant, &entry.key.namespace, label_map(&object))
+        {
             cx.wake(Controller::FanOut, &entry.key.namespace, "");
         }
     }

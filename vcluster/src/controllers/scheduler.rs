@@ -39,11 +39,7 @@ fn is_waiting(pod: &Value) -> bool {
 fn plan<'a>(pods: &'a [Value], nodes: &[Value]) -> Vec<(&'a Value, Placement)> {
     let mut waiting: Vec<&Value> = pods.iter().filter(|p| is_waiting(p)).collect();
     waiting.sort_by_key(|p| {
-        (
-            -int(p, "/spec/priority").unwrap_or(0),
-            text(p, "/metadata/creationTimestamp"),
-            (namespace(p), name(p)),
-        )
+        (-int(p, "/spec/priority").unwrap_or(0), text(p, "/metadata/creationTimestamp"), (namespace(p), name(p)))
     });
     let mut cluster = Cluster::new(nodes, pods);
     waiting
@@ -110,7 +106,9 @@ async fn bind(cx: &Context<'_>, pod: &Value, node: &str) -> Result<(), Failure> 
 
 async fn refuse(cx: &Context<'_>, pod: &Value, why: &str) -> Result<(), Failure> {
     let current = condition(pod, "PodScheduled");
-    if current.is_some_and(|c| text(c, "/status") == "False" && text(c, "/reason") == "Unschedulable" && text(c, "/message") == why) {
+    if current.is_some_and(|c| {
+        text(c, "/status") == "False" && text(c, "/reason") == "Unschedulable" && text(c, "/message") == why
+    }) {
         return Ok(());
     }
     let since = current
@@ -165,10 +163,13 @@ mod tests {
         plan(pods, nodes)
             .into_iter()
             .map(|(p, to)| {
-                (name(p).to_owned(), match to {
-                    Placement::Node(node) => Some(node),
-                    Placement::Nowhere(_) => None,
-                })
+                (
+                    name(p).to_owned(),
+                    match to {
+                        Placement::Node(node) => Some(node),
+                        Placement::Nowhere(_) => None,
+                    },
+                )
             })
             .collect()
     }
@@ -209,7 +210,10 @@ mod tests {
         );
         let mut picky = pod("p", "1m");
         picky["spec"]["nodeSelector"] = json!({ "disk": "hdd" });
-        assert!(why(picky, &[node("n1", "1")]).starts_with("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."));
+        assert!(
+            why(picky, &[node("n1", "1")])
+                .starts_with("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
+        );
         let mut tainted = node("n1", "1");
         tainted["spec"]["taints"] = json!([{ "key": "gpu", "value": "yes", "effect": "NoSchedule" }]);
         assert!(why(pod("p", "1m"), &[tainted.clone()]).contains("1 node(s) had untolerated taint {gpu: yes}"));

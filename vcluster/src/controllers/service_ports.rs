@@ -42,7 +42,8 @@ pub(super) fn ports_on(service: &Value, pod: &Value) -> Vec<Value> {
     list(service, "/spec/ports")
         .iter()
         .filter_map(|port| {
-            let mut out = json!({ "port": target_port(port, pod)?, "protocol": protocol(port), "name": text(port, "/name") });
+            let mut out =
+                json!({ "port": target_port(port, pod)?, "protocol": protocol(port), "name": text(port, "/name") });
             if let Some(application) = port.get("appProtocol").filter(|p| !p.is_null()) {
                 out["appProtocol"] = application.clone();
             }
@@ -124,7 +125,8 @@ pub(super) fn addresses(pod: &Value, family: Family) -> Vec<String> {
 /// The hostname that DNS publishes for a pod of this service; only when the pod's subdomain is the service.
 pub(super) fn hostname<'a>(pod: &'a Value, service: &Value) -> Option<&'a str> {
     let hostname = text(pod, "/spec/hostname");
-    let own = !hostname.is_empty() && text(pod, "/spec/subdomain") == name(service) && namespace(pod) == namespace(service);
+    let own =
+        !hostname.is_empty() && text(pod, "/spec/subdomain") == name(service) && namespace(pod) == namespace(service);
     own.then_some(hostname)
 }
 

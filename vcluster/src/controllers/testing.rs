@@ -121,7 +121,9 @@ impl FakeClient {
         let (resource, name) = (key.resource.clone(), key.name.clone());
         match self.store.transact(self.tenant, vec![Write { key, expect, value }]).await {
             Ok(revisions) => Ok(revisions[0]),
-            Err(StoreError::Conflict { .. }) if expect == Expect::Absent => Err(ApiError::already_exists("", &resource, &name)),
+            Err(StoreError::Conflict { .. }) if expect == Expect::Absent => {
+                Err(ApiError::already_exists("", &resource, &name))
+            }
             Err(StoreError::Conflict { .. }) => Err(ApiError::modified("", &resource, &name)),
             Err(e) => Err(failed(e)),
         }
@@ -137,7 +139,9 @@ impl FakeClient {
             return Ok(versioned(after, revision));
         }
         let scheduled = &*key.resource == "pods" && !text(&after, "/spec/nodeName").is_empty();
-        let holds = !list(&after, "/metadata/finalizers").is_empty() || !list(&after, "/spec/finalizers").is_empty() || scheduled;
+        let holds = !list(&after, "/metadata/finalizers").is_empty()
+            || !list(&after, "/spec/finalizers").is_empty()
+            || scheduled;
         let gone = is_deleting(&after) && !holds;
         let written = self.write(key, Expect::Revision(revision), (!gone).then_some(&after)).await?;
         Ok(versioned(after, written))
@@ -159,8 +163,11 @@ impl Client for FakeClient {
     async fn list(&self, resource: &str, namespace: &str, selector: &LabelSelector) -> Result<Listed, ApiError> {
         let namespace = (!namespace.is_empty()).then(|| namespace.into());
         let scope = Scope { resource: resource.into(), namespace };
-        let listed =
-            self.store.list(self.tenant, ListOptions { scope, at: None, after: None, limit: 0 }).await.map_err(failed)?;
+        let listed = self
+            .store
+            .list(self.tenant, ListOptions { scope, at: None, after: None, limit: 0 })
+            .await
+            .map_err(failed)?;
         let items = listed
             .entries
             .iter()
@@ -273,7 +280,8 @@ impl Client for FakeClient {
             }
             after["metadata"]["finalizers"] = finalizers.into();
         }
-        let graceful = resource == "pods" && !text(&after, "/spec/nodeName").is_empty() && options["gracePeriodSeconds"] != 0;
+        let graceful =
+            resource == "pods" && !text(&after, "/spec/nodeName").is_empty() && options["gracePeriodSeconds"] != 0;
         let holds = !list(&after, "/metadata/finalizers").is_empty() || !list(&after, "/spec/finalizers").is_empty();
         if graceful || holds {
             if !is_deleting(&after) {

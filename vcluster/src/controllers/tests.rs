@@ -43,7 +43,8 @@ impl World {
     }
 
     fn start(&mut self) {
-        let controllers = Controllers::new(self.store.clone(), self.clients.clone(), self.clock.clone(), self.tasks.clone());
+        let controllers =
+            Controllers::new(self.store.clone(), self.clients.clone(), self.clock.clone(), self.tasks.clone());
         controllers.run();
         self.controllers = Some(controllers);
     }
@@ -154,7 +155,10 @@ async fn a_deployment_runs_is_reachable_scales_rolls_and_leaves_nothing() {
     let addresses = async |w: &World| {
         let endpoints = w.client.get("endpoints", "ns", "web").await.unwrap_or_default();
         let slices = w.list("endpointslices.discovery.k8s.io").await;
-        (list(&endpoints, "/subsets/0/addresses").len(), slices.iter().map(|s| list(s, "/endpoints").len()).sum::<usize>())
+        (
+            list(&endpoints, "/subsets/0/addresses").len(),
+            slices.iter().map(|s| list(s, "/endpoints").len()).sum::<usize>(),
+        )
     };
     w.until("three pods in both kinds of endpoints", async |w| addresses(w).await == (3, 3)).await;
     let available = async |w: &World, count: u64| {
@@ -263,16 +267,24 @@ async fn a_deleted_namespace_takes_everything_with_it() {
     w.delete("namespaces", "", "ns", "Background").await;
     w.until("only what is held is left, and the status says so", async |w| {
         let ns = w.client.get("namespaces", "", "ns").await.unwrap();
-        w.count("pods").await == 0
-            && condition(&ns, "NamespaceFinalizersRemaining").is_some_and(|c| {
-                text(c, "/message")
-                    == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
-            })
+        w.count("pods").await == 0 && condition(&ns, "NamespaceFinalizersRemaining").is_some_and(|c| {
+            text(c, "/message")
+                == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        })
     })
     .await;
     w.patch("configmaps", "held", json!({ "metadata": { "finalizers": null } })).await;
     w.until("the namespace is gone", async |w| w.count("namespaces").await == 0).await;
-    for resource in ["pods", "services", "deployments.apps", "replicasets.apps", "configmaps", "serviceaccounts", "endpoints", "events"] {
+    for resource in [
+        "pods",
+        "services",
+        "deployments.apps",
+        "replicasets.apps",
+        "configmaps",
+        "serviceaccounts",
+        "endpoints",
+        "events",
+    ] {
         assert_eq!(w.count(resource).await, 0, "{resource}");
     }
     w.stop().await;
@@ -288,15 +300,13 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes() {
         let events = w.list("events").await;
         condition(&pod, "PodScheduled").is_some_and(|c| {
             text(c, "/reason") == "Unschedulable"
-                && text(c, "/message").starts_with("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
+                && text(c, "/message")
+                    .starts_with("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
         }) && events.iter().any(|e| text(e, "/reason") == "FailedScheduling" && text(e, "/type") == "Warning")
     })
     .await;
     w.create("nodes", "", node("n2")).await;
-    w.until("bound", async |w| {
-        text(&w.client.get("pods", "ns", "p").await.unwrap(), "/spec/nodeName") == "n2"
-    })
-    .await;
+    w.until("bound", async |w| text(&w.client.get("pods", "ns", "p").await.unwrap(), "/spec/nodeName") == "n2").await;
     w.stop().await;
 }
 
@@ -305,7 +315,8 @@ async fn what_was_written_while_nobody_looked_is_found_at_start() {
     let mut w = World::stopped(Clock::system()).await;
     w.create("services", "ns", service()).await;
     w.create("deployments.apps", "ns", deployment(2)).await;
-    let ghost = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "gone", "controller": true }]);
+    let ghost =
+        json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "gone", "controller": true }]);
     w.create("configmaps", "ns", json!({ "metadata": { "name": "left", "ownerReferences": ghost } })).await;
     w.start();
     w.until("all is caught up with", async |w| {
@@ -325,7 +336,8 @@ async fn events_go_after_an_hour_and_orphans_of_a_lost_node_after_their_quaranti
     w.start();
     w.create("pods", "ns", json!({ "metadata": { "name": "p" }, "spec": { "containers": [] } })).await;
     w.until("bound, with an event", async |w| {
-        w.list("events").await.iter().any(|e| text(e, "/reason") == "Scheduled") && w.controllers.as_ref().is_some_and(Controllers::is_idle)
+        w.list("events").await.iter().any(|e| text(e, "/reason") == "Scheduled")
+            && w.controllers.as_ref().is_some_and(Controllers::is_idle)
     })
     .await;
     w.client.delete("nodes", "", "n1", Value::Null).await.unwrap();
@@ -351,7 +363,8 @@ async fn tenants_are_apart_and_a_deleted_one_leaves_no_work() {
     client.create("namespaces", "", json!({ "metadata": { "name": "ns" } })).await.unwrap();
     client.create("replicasets.apps", "ns", replica_set("web", 2)).await.unwrap();
     w.until("pods in the other tenant only", async |w| {
-        client.list("pods", "ns", &LabelSelector::default()).await.unwrap().items.len() == 2 && w.count("pods").await == 0
+        client.list("pods", "ns", &LabelSelector::default()).await.unwrap().items.len() == 2
+            && w.count("pods").await == 0
     })
     .await;
     w.store.delete_tenant(other).await.unwrap();

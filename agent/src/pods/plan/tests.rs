@@ -27,7 +27,8 @@ fn run(record: &mut PodRecord, name: &str, now: i64) {
 }
 
 fn exit(record: &mut PodRecord, name: &str, code: i32, now: i64) {
-    record.container_mut(name).phase = Phase::Exited(Exit { code, started_ms: now - 1, finished_ms: now, ..Exit::default() });
+    record.container_mut(name).phase =
+        Phase::Exited(Exit { code, started_ms: now - 1, finished_ms: now, ..Exit::default() });
 }
 
 fn start(name: &str) -> Plan {
@@ -103,7 +104,10 @@ fn deletion_stops_all_within_one_deadline_and_tears_down() {
     run(&mut record, "log", 1);
     let mut live = live();
     let stop = next(&pod, &record, &live);
-    assert_eq!(stop, Plan::Do(Action::Stop { container: "web".into(), grace_seconds: 10, message: "Stopping container web".into() }));
+    assert_eq!(
+        stop,
+        Plan::Do(Action::Stop { container: "web".into(), grace_seconds: 10, message: "Stopping container web".into() })
+    );
     live.stopping.insert("web".into());
     assert!(matches!(next(&pod, &record, &live), Plan::Do(Action::Stop { container, .. }) if container == "log"));
     live.stopping.insert("log".into());
@@ -121,7 +125,10 @@ fn deadline_image_change_and_failed_liveness_end_containers() {
     run(&mut record, "web", 1);
     let mut killing = live();
     killing.kill.insert("web".into(), ("unwell".into(), Some(5)));
-    assert_eq!(next(&pod, &record, &killing), Plan::Do(Action::Stop { container: "web".into(), grace_seconds: 5, message: "unwell".into() }));
+    assert_eq!(
+        next(&pod, &record, &killing),
+        Plan::Do(Action::Stop { container: "web".into(), grace_seconds: 5, message: "unwell".into() })
+    );
     pod.containers[0].image = "j".into();
     assert!(matches!(next(&pod, &record, &live()), Plan::Do(Action::Stop { .. })));
     pod.active_deadline_seconds = Some(1);

@@ -54,7 +54,13 @@ impl Worker {
 
     async fn set_up_sandbox(&mut self) {
         if !self.pod.host_network {
-            let sysctls = self.pod.security.iter().flat_map(|s| s.sysctls.clone()).filter(|(k, _)| k.starts_with("net.")).collect();
+            let sysctls = self
+                .pod
+                .security
+                .iter()
+                .flat_map(|s| s.sysctls.clone())
+                .filter(|(k, _)| k.starts_with("net."))
+                .collect();
             match self.ctx.network.add(&self.pod.uid, &self.pod.environment, sysctls, None).await {
                 Ok(ip) => self.record.pod_ip = Some(ip),
                 Err(e) => {
@@ -112,7 +118,14 @@ impl Worker {
             let record = self.record.container_mut(name);
             record.start_error = Some((reason.to_owned(), message.clone()));
             if reason == "RunContainerError" {
-                let exit = Exit { code: 128, reason: "StartError".into(), message, started_ms: now, finished_ms: now, id: record.id.clone() };
+                let exit = Exit {
+                    code: 128,
+                    reason: "StartError".into(),
+                    message,
+                    started_ms: now,
+                    finished_ms: now,
+                    id: record.id.clone(),
+                };
                 record.phase = Phase::Exited(exit);
                 record.crashes = record.crashes.max(1);
                 if !pod_restarts {
@@ -172,7 +185,8 @@ impl Worker {
             let record = self.record.container_mut(name);
             if let Phase::Exited(exit) = &record.phase {
                 record.restarts += 1;
-                record.crashes = if exit.finished_ms - exit.started_ms >= backoff::RESET_MS { 1 } else { record.crashes + 1 };
+                record.crashes =
+                    if exit.finished_ms - exit.started_ms >= backoff::RESET_MS { 1 } else { record.crashes + 1 };
                 record.last = Some(exit.clone());
                 record.phase = Phase::Absent;
             }
@@ -230,7 +244,9 @@ impl Worker {
         }
         let persistent = self.ctx.persistent_dir();
         if self.dir.join("volumes").exists() {
-            Self::volumes(&self.dir, &persistent).unmount().map_err(crate::error::state("unmounting below", &self.dir))?;
+            Self::volumes(&self.dir, &persistent)
+                .unmount()
+                .map_err(crate::error::state("unmounting below", &self.dir))?;
         }
         self.ctx.network.remove(&self.pod.uid).await?;
         self.ctx.dns.set_clients(self.ctx.network.clients());
@@ -320,14 +336,19 @@ async fn image(ctx: &Context, pod: &Pod, container: &Container) -> Result<String
         return Ok(format!("Container image \"{name}\" already present on machine"));
     }
     if container.image_pull_policy == "Never" {
-        return Err(("ErrImageNeverPull".to_owned(), format!("Container image \"{name}\" is not present with pull policy of Never")));
+        return Err((
+            "ErrImageNeverPull".to_owned(),
+            format!("Container image \"{name}\" is not present with pull policy of Never"),
+        ));
     }
     ctx.event(pod, false, "Pulling", format!("Pulling image \"{name}\""), &container.name);
     let begun = std::time::Instant::now();
     ctx.podman.pull(&full_name(name)).await.map_err(failed)?;
     let size = ctx.podman.image(&local_name(name)).await.map_err(failed)?.map_or(0, |i| i.size);
     let took = begun.elapsed().as_millis();
-    Ok(format!("Successfully pulled image \"{name}\" in {took}ms ({took}ms including waiting). Image size: {size} bytes."))
+    Ok(format!(
+        "Successfully pulled image \"{name}\" in {took}ms ({took}ms including waiting). Image size: {size} bytes."
+    ))
 }
 
 #[cfg(test)]

@@ -94,7 +94,9 @@ impl Rollout<'_> {
 
     fn old(&self) -> Vec<usize> {
         let mut old: Vec<usize> = (0..self.sets.len()).filter(|i| Some(*i) != self.new).collect();
-        old.sort_by_key(|i| (text(&self.sets[*i], "/metadata/creationTimestamp").to_owned(), name(&self.sets[*i]).to_owned()));
+        old.sort_by_key(|i| {
+            (text(&self.sets[*i], "/metadata/creationTimestamp").to_owned(), name(&self.sets[*i]).to_owned())
+        });
         old
     }
 
@@ -142,7 +144,10 @@ impl Rollout<'_> {
             }
             if deadline && conditions::get(&self.status, "Progressing").is_none() {
                 let message = format!("Found new replica set \"{}\"", name(&self.sets[i]));
-                conditions::set(&mut self.status, conditions::progressing("True", "FoundNewReplicaSet", message, self.now));
+                conditions::set(
+                    &mut self.status,
+                    conditions::progressing("True", "FoundNewReplicaSet", message, self.now),
+                );
             }
         } else if create {
             let mut set = revision::new_set(self.deployment);
@@ -157,7 +162,10 @@ impl Rollout<'_> {
                 self.events.insert(i, format!("Scaled up replica set {} from 0 to {size}", name(&self.sets[i])));
             }
             if deadline {
-                conditions::set(&mut self.status, conditions::progressing("True", "NewReplicaSetCreated", message, self.now));
+                conditions::set(
+                    &mut self.status,
+                    conditions::progressing("True", "NewReplicaSetCreated", message, self.now),
+                );
             }
         }
         if let Some(i) = self.new {
@@ -363,7 +371,8 @@ impl Rollout<'_> {
 
     /// Deletes the oldest ReplicaSets beyond the history limit that are empty and settled.
     fn clean_up(&mut self) {
-        let Some(limit) = int(self.deployment, "/spec/revisionHistoryLimit").filter(|l| *l != i64::from(i32::MAX)) else {
+        let Some(limit) = int(self.deployment, "/spec/revisionHistoryLimit").filter(|l| *l != i64::from(i32::MAX))
+        else {
             return;
         };
         let mut old: Vec<usize> = self.old().into_iter().filter(|i| !is_deleting(&self.sets[*i])).collect();
@@ -371,7 +380,8 @@ impl Rollout<'_> {
         old.sort_by_key(|i| revision_of(&self.sets[*i]));
         for i in old.into_iter().take(surplus) {
             let set = &self.sets[i];
-            let settled = int(set, "/metadata/generation").unwrap_or(0) <= int(set, "/status/observedGeneration").unwrap_or(0);
+            let settled =
+                int(set, "/metadata/generation").unwrap_or(0) <= int(set, "/status/observedGeneration").unwrap_or(0);
             if replicas(set) == 0 && int(set, "/status/replicas").unwrap_or(0) == 0 && settled {
                 self.deleted.push(i);
             }

@@ -53,7 +53,8 @@ fn fraction(deployment: &Value, set: &Value) -> i64 {
         return -replicas(set);
     }
     let maximum = replicas(deployment) + max_surge(deployment);
-    let before = number(set, MAXIMUM).filter(|m| *m > 0).unwrap_or_else(|| int(deployment, "/status/replicas").unwrap_or(0));
+    let before =
+        number(set, MAXIMUM).filter(|m| *m > 0).unwrap_or_else(|| int(deployment, "/status/replicas").unwrap_or(0));
     if before <= 0 {
         return 0;
     }

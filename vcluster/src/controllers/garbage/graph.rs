@@ -158,7 +158,13 @@ mod tests {
     use super::*;
 
     fn owner(uid: &str, blocks: bool) -> Owner {
-        Owner { uid: uid.into(), name: uid.into(), kind: "K".into(), api_version: "v1".into(), block_owner_deletion: blocks }
+        Owner {
+            uid: uid.into(),
+            name: uid.into(),
+            kind: "K".into(),
+            api_version: "v1".into(),
+            block_owner_deletion: blocks,
+        }
     }
 
     fn node(uid: &str, owners: &[(&str, bool)], finalizers: &[&str], deleting: bool) -> Node {

@@ -12,7 +12,12 @@ use crate::controllers::{
 
 /// The `count` pods that are least missed: unassigned, pending, not ready, cheap (deletion cost), crowded on their node, ready or
 /// created recently (by order of magnitude, then by UID), restarted often.
-pub(in crate::controllers) fn first_to_go(active: &[Value], related: &[Value], count: usize, now: Timestamp) -> Vec<Value> {
+pub(in crate::controllers) fn first_to_go(
+    active: &[Value],
+    related: &[Value],
+    count: usize,
+    now: Timestamp,
+) -> Vec<Value> {
     if count >= active.len() {
         return active.to_vec();
     }

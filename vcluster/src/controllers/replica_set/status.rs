@@ -10,7 +10,13 @@ use crate::controllers::{
 };
 
 /// The whole status. `failure` is the reason and message of what could not be done in this reconcile.
-pub(super) fn of(set: &Value, active: &[Value], terminating: usize, failure: Option<(&str, &str)>, now: Timestamp) -> Value {
+pub(super) fn of(
+    set: &Value,
+    active: &[Value],
+    terminating: usize,
+    failure: Option<(&str, &str)>,
+    now: Timestamp,
+) -> Value {
     let template = LabelSelector::from_object(&json!({ "matchLabels": set.pointer("/spec/template/metadata/labels") }))
         .unwrap_or_default();
     let min_ready = int(set, "/spec/minReadySeconds").unwrap_or(0);
@@ -73,6 +79,9 @@ mod tests {
             })
         );
         set["status"] = status;
-        assert_eq!(of(&set, &[], 0, None, now), json!({ "replicas": 0, "terminatingReplicas": 0, "observedGeneration": 4 }));
+        assert_eq!(
+            of(&set, &[], 0, None, now),
+            json!({ "replicas": 0, "terminatingReplicas": 0, "observedGeneration": 4 })
+        );
     }
 }

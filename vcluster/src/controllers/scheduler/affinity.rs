@@ -35,7 +35,13 @@ fn holds(requirement: &Value, value: Option<&str>) -> bool {
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
         operator @ ("Gt" | "Lt") => match (value.and_then(number), values().next().and_then(number)) {
-            (Some(value), Some(bound)) => if operator == "Gt" { value > bound } else { value < bound },
+            (Some(value), Some(bound)) => {
+                if operator == "Gt" {
+                    value > bound
+                } else {
+                    value < bound
+                }
+            }
             _ => false,
         },
         _ => false,

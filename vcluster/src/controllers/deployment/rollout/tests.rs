@@ -85,7 +85,8 @@ impl World {
     fn settle_sets(&mut self) {
         for set in &mut self.sets {
             let size = replicas(set);
-            let ready = if self.broken.contains(&text(set, "/spec/template/spec/containers/0/image")) { 0 } else { size };
+            let ready =
+                if self.broken.contains(&text(set, "/spec/template/spec/containers/0/image")) { 0 } else { size };
             let generation = set["metadata"]["generation"].clone();
             set["status"] = json!({ "replicas": size, "readyReplicas": ready, "availableReplicas": ready,
                 "terminatingReplicas": 0, "observedGeneration": generation });
@@ -252,7 +253,8 @@ fn recreate_waits_until_the_last_old_pod_has_gone() {
     assert_eq!(replicas(&w.sets[0]), 0);
     w.settle_sets();
     let owner = json!({ "uid": uid(&w.sets[0]), "controller": true });
-    let leaving = json!({ "metadata": { "name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner] } });
+    let leaving =
+        json!({ "metadata": { "name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner] } });
     let waiting = plan(&w.deployment, w.sets.clone(), std::slice::from_ref(&leaving), w.now);
     assert!(waiting.acts.is_empty(), "{:?}", waiting.acts);
     w.run(|_| {});
