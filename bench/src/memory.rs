@@ -7,7 +7,7 @@ use vctl_tests::platform::{Platform, Workers};
 
 use crate::clients::Rest;
 
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// Resident memory of the server before and after `count` environments are ready.
 pub(crate) async fn run(count: u32) -> Result<()> {

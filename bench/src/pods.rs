@@ -17,7 +17,7 @@ use crate::{
     samples::Samples,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 const IMAGE: &str = "localhost/vctl-busybox:latest";
 
 /// Starts `count` pods by the API and as many by Podman's API alone, in turn.

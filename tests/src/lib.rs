@@ -3,6 +3,8 @@
 //!
 //! Everything a test starts ends with the value that stands for it.
 
+#![expect(clippy::print_stderr, reason = "what a test leaves behind is told on standard error")]
+
 pub mod image;
 pub mod kubectl;
 pub mod netns;

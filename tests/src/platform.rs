@@ -110,7 +110,7 @@ impl Platform {
         let out = File::options().create(true).append(true).open(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let mut child = command.spawn().context("starting vctl up")?;
-        let ready = wait::until("vctl up serves", Duration::from_secs(60), || {
+        let ready = wait::until("vctl up serves", Duration::from_mins(1), || {
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(format!("it ended with {status}"));
             }

@@ -90,7 +90,7 @@ impl Agent {
         let mut config = Config::new(&self.name, server.parse()?, ca, &self.state_dir);
         config.pod_cidr = self.pod_cidr.parse()?;
         config.parallel = self.parallel;
-        config.version = env!("CARGO_PKG_VERSION").to_owned();
+        env!("CARGO_PKG_VERSION").clone_into(&mut config.version);
         if let Some(file) = &self.join_token_file {
             let token = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
             config.join_token = Some(token.trim().to_owned());

@@ -8,9 +8,9 @@ use vctl_runtime::pki::{Authority, Identity, Validity};
 
 use crate::data_dir::{DataDir, write_private};
 
-const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const AUTHORITY_LIFETIME: Duration = Duration::from_hours(87600);
 /// Issued anew at every start, and by the renewal task at two thirds of this.
-pub(crate) const SERVING_LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+pub(crate) const SERVING_LIFETIME: Duration = Duration::from_hours(2160);
 
 /// Names by which pods reach the API server, besides its addresses.
 const IN_CLUSTER: &[&str] = &[

@@ -16,7 +16,7 @@ use vctl_syncer::hub::Hub;
 use crate::data_dir::write_private;
 
 /// How long a join token is valid.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(600);
+const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
 /// How often the agent of an earlier server is looked for, and pause before one that ended is started again.
 const LOOK: Duration = Duration::from_secs(2);
 /// Programs without which no container runs, with the Debian package of each.

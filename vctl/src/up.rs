@@ -37,7 +37,7 @@ const WORKER: &str = "local";
 /// How long everything that runs gets to end.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
 /// How long an agent's certificate is valid; it renews itself.
-const AGENT_CERTIFICATE: Duration = Duration::from_secs(24 * 3600);
+const AGENT_CERTIFICATE: Duration = Duration::from_hours(24);
 
 /// What runs the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -84,7 +84,7 @@ impl Decoder {
                 "json: cannot unmarshal {} into Go struct field {of}.{} of type {go}",
                 match value {
                     Value::Number(n) if go.starts_with("int") => format!("number {n}"),
-                    other => go_kind(other).to_owned(),
+                    other => go_kind(other).clone(),
                 },
                 plain(path)
             ))

@@ -178,7 +178,7 @@ pub(super) const PRINTERS: &[Printer] = &[
         columns: &[NAME, text("Controller"), integer("Revision"), AGE],
         cells: |o, now| {
             let owner = list_at(o, "/metadata/ownerReferences").iter().find(|r| bool_at(r, "/controller"));
-            let controller = owner.map_or_else(|| NONE.to_owned(), |r| owner_text(r));
+            let controller = owner.map_or_else(|| NONE.to_owned(), owner_text);
             vec![name(o), controller.into(), int_at(o, "/revision").into(), age::of(o, now)]
         },
     },

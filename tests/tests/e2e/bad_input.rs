@@ -131,6 +131,17 @@ fn bodies() -> Result<()> {
         .args(["--data-binary", &format!("@{}", file.display())])
         .arg(format!("{server}/api/v1/namespaces/default/configmaps"));
     contains_all(&finish(command)?.ok()?, &["\"code\":400"])?;
+    // A key given twice; kubectl itself would send it once.
+    let mut command = Command::new("curl");
+    command
+        .args(["--silent", "--insecure", "--max-time", "20", "-H", "Content-Type: application/json", "-H"])
+        .arg(format!("Authorization: Bearer {}", token.trim()))
+        .args([
+            "--data-binary",
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"dup"},"data":{"a":"1","a":"2"}}"#,
+        ])
+        .arg(format!("{server}/api/v1/namespaces/default/configmaps?fieldValidation=Strict"));
+    contains_all(&finish(command)?.ok()?, &["\"code\":400", "duplicate field", "data.a"])?;
     k.ok(&["get", "configmaps"])?;
     Ok(())
 }

@@ -60,8 +60,6 @@ fn two_environments_share_nothing() -> Result<()> {
     ensure!(refused.contains("Unauthorized") || refused.contains("provide credentials"), "{refused}");
     // So is a token.
     let token = left.ok(&["create", "token", "default"])?;
-    let refused =
-        right.run(&["get", "--raw", "/api", "--token", token.trim(), "--client-certificate=", "--client-key="])?;
     let with_token = |k: &vctl_tests::kubectl::Kubectl| {
         k.run(&[
             "--kubeconfig=/dev/null",

@@ -10,7 +10,7 @@ use vctl_tests::{
     wait,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn platform() -> Result<Platform> {
     let platform = Platform::start(Workers::Podman)?;

@@ -30,9 +30,10 @@ fn acknowledged_objects_survive_a_kill_of_the_server() -> Result<()> {
         for worker in 0..8 {
             let (kubectl, acknowledged, stopped) = (&kubectl, &acknowledged, &stopped);
             workers.push(scope.spawn(move || -> Result<()> {
-                let manifest: String = (0..25)
-                    .map(|n| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c-{worker}-{n}}}, data: {{k: v}}}}\n"))
-                    .collect();
+                let one = |n| {
+                    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c-{worker}-{n}}}\ndata: {{k: v}}\n")
+                };
+                let manifest = (0..25).map(one).collect::<Vec<_>>().join("---\n");
                 while !stopped.load(Ordering::SeqCst) {
                     let output = kubectl.pipe(&["create", "-f", "-"], &manifest)?;
                     let mut all = acknowledged.lock().map_err(|_| anyhow::anyhow!("poisoned"))?;

@@ -21,10 +21,8 @@ where
     tasks.spawn_until_stopped("tunnel in", async move {
         while let Some(Ok(message)) = messages.next().await {
             match message {
-                Message::Binary(bytes) => {
-                    if to_inner.write_all(&bytes).await.is_err() {
-                        return;
-                    }
+                Message::Binary(bytes) if to_inner.write_all(&bytes).await.is_err() => {
+                    return;
                 }
                 Message::Close(_) => break,
                 _ => {}
