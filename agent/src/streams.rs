@@ -5,7 +5,7 @@ mod forward;
 pub(crate) mod logs;
 pub(crate) mod tunnel;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::{
@@ -18,6 +18,7 @@ use vctl_api::agent::{
     CloseWrite, Data, Frame, OpenStream, PodTarget, StreamFailure, StreamHeader, frame::Frame as Kind,
     open_stream::Request,
 };
+use vctl_runtime::tasks::Tasks;
 
 use crate::{
     context::Context,
@@ -43,16 +44,47 @@ impl Failure {
 /// The agent's side of one stream.
 pub(crate) struct Pipe {
     up: mpsc::Sender<Frame>,
-    down: Streaming<Frame>,
+    down: Down,
+}
+
+/// How long the server may take to end a stream that the agent has ended.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Frames from the server. Dropping the stream of a gRPC call resets the call, and what the agent has sent but HTTP/2 has not
+/// delivered yet would be lost: the last output of a command, its exit code. So a stream that is dropped is read to its end first.
+pub(crate) struct Down {
+    frames: Option<Streaming<Frame>>,
+    tasks: Tasks,
+}
+
+impl Down {
+    async fn message(&mut self) -> Result<Option<Frame>, tonic::Status> {
+        match &mut self.frames {
+            Some(frames) => frames.message().await,
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        let Some(mut frames) = self.frames.take() else { return };
+        self.tasks.spawn_until_stopped("end of a stream", async move {
+            let rest = async { while let Ok(Some(_)) = frames.message().await {} };
+            if tokio::time::timeout(END_LIMIT, rest).await.is_err() {
+                tracing::debug!("the server did not end a stream; resetting it");
+            }
+        });
+    }
 }
 
 impl Pipe {
-    async fn open(mut client: Client, header: StreamHeader) -> Result<Self, tonic::Status> {
+    async fn open(mut client: Client, header: StreamHeader, tasks: &Tasks) -> Result<Self, tonic::Status> {
         let (up, outgoing) = mpsc::channel(16);
         // The channel is new and has room.
         let _ = up.send(Frame { frame: Some(Kind::Header(header)) }).await;
         let down = client.stream(ReceiverStream::new(outgoing)).await?.into_inner();
-        Ok(Self { up, down })
+        Ok(Self { up, down: Down { frames: Some(down), tasks: tasks.clone() } })
     }
 
     /// Sends a frame; false when the other side has gone.
@@ -129,7 +161,7 @@ pub(crate) fn open(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, client: Cli
     let (own, reconciler) = (ctx.clone(), reconciler.clone());
     ctx.tasks.spawn_until_stopped("stream", async move {
         let header = StreamHeader { stream_id: open.stream_id, ..StreamHeader::default() };
-        let pipe = match Pipe::open(client, header).await {
+        let pipe = match Pipe::open(client, header, &own.tasks).await {
             Ok(pipe) => pipe,
             Err(e) => {
                 tracing::warn!(error = %e, "opening a stream");

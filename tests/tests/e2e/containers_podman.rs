@@ -95,7 +95,9 @@ fn port_forward(k: &Kubectl) -> Result<()> {
     let mut child =
         k.command(&["port-forward", "pod/shell", ":8080", "--address=127.0.0.1"]).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
-    BufReader::new(child.stdout.take().context("piped")?).read_line(&mut line)?;
+    // Kept open: kubectl ends when it cannot print.
+    let mut said = BufReader::new(child.stdout.take().context("piped")?);
+    said.read_line(&mut line)?;
     let port: u16 = line
         .split("127.0.0.1:")
         .nth(1)

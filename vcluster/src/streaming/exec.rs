@@ -7,7 +7,10 @@ use futures::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{
+    Message,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
 use vctl_machinery::status::ApiError;
 
 use super::{
@@ -137,8 +140,9 @@ where
                 break;
             }
         }
-        // The client may have gone already.
-        let _ = sink.close().await;
+        // Clients take any other end than a normal one for a broken connection. This one may have gone already.
+        let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        let _ = sink.send(Message::Close(Some(normal))).await;
     };
     tokio::select! {
         () = read => {}
@@ -358,8 +362,10 @@ mod tests {
             }
             let mut received = Vec::new();
             while let Some(Ok(message)) = socket.next().await {
-                if let Message::Binary(bytes) = message {
-                    received.push(bytes);
+                match message {
+                    Message::Binary(bytes) => received.push(bytes),
+                    Message::Close(frame) => assert_eq!(frame.map(|f| f.code), Some(CloseCode::Normal)),
+                    other => panic!("{other:?}"),
                 }
             }
             received
