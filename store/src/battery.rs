@@ -73,7 +73,7 @@ scenarios! {
     tenants: a_tenant_with_its_first_documents a_taken_name one_of_many_concurrent_tenants_wins tenants_do_not_see_each_other
         tenants_are_listed_with_their_revisions deletion_ends_watches_and_reads deletion_of_an_absent_tenant
         a_name_can_be_used_again_a_number_cannot the_system_tenant_stays a_tenant_whose_documents_conflict_is_not_created
-        an_unknown_tenant;
+        an_unknown_tenant a_tenant_is_found_only_with_its_first_documents;
     feeds: the_feed_tells_commits_of_all_tenants_in_order the_feed_tells_of_tenants a_slow_feed_is_told_once_and_goes_on
         the_feed_shows_what_can_be_read a_closed_store_refuses_everything;
 }

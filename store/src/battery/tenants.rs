@@ -119,3 +119,37 @@ pub(super) async fn a_tenant_whose_documents_conflict_is_not_created(store: Back
 pub(super) async fn an_unknown_tenant(store: Backend) {
     an_absent_tenant_is_refused(&store, Tenant(4711)).await;
 }
+
+pub(super) async fn a_tenant_is_found_only_with_its_first_documents(store: Backend) {
+    const DOCUMENTS: u64 = 64;
+    let names: Arc<Vec<String>> = Arc::new((0..40).map(|i| format!("t{i}")).collect());
+    let runtime = tokio::runtime::Handle::current();
+    // Threads of their own, so that they look while the tenant appears.
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (store, names, runtime) = (store.clone(), names.clone(), runtime.clone());
+            std::thread::spawn(move || {
+                runtime.block_on(async {
+                    for name in names.iter() {
+                        let found = loop {
+                            match store.tenant(name).await.unwrap() {
+                                Some(found) => break found,
+                                None => std::thread::yield_now(),
+                            }
+                        };
+                        let (entry, revision) = store.get(found.tenant, &pod("0")).await.unwrap();
+                        assert!(entry.is_some(), "{name} was found without its documents");
+                        assert_eq!((found.revision, revision), (DOCUMENTS, DOCUMENTS), "{name}");
+                    }
+                });
+            })
+        })
+        .collect();
+    for name in names.iter() {
+        let documents = (0..DOCUMENTS).map(|i| Write::create(pod(&i.to_string()), "x")).collect();
+        store.create_tenant(name, documents).await.unwrap();
+    }
+    for reader in readers {
+        tokio::task::spawn_blocking(move || reader.join()).await.unwrap().expect("a reader failed");
+    }
+}

@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
-    Committed, StoreError,
+    Committed, Event, StoreError, Tenant,
     engine::{
         Shared,
         cell::{Cell, Life},
-        durable::{Change, CommitError, Journal, Record},
+        durable::{Change, CommitError, Journal},
         queue::Job,
     },
 };
@@ -146,20 +146,20 @@ async fn group(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) -> Re
 fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
     let tenant = cell.tenant;
     let tick = shared.tick();
-    let write = |records: Vec<Record>| {
-        let mut state = cell.lock();
-        let events = state.publish(&records, tick);
-        // Under the lock of the tenant, so that who has seen the revision finds it in the feed.
-        if !events.is_empty() {
-            shared.feeds.send(Committed { tenant, events: events.into() });
-        }
-    };
     match change {
-        Change::Write { records, .. } => write(records),
+        Change::Write { records, .. } => {
+            let mut state = cell.lock();
+            let events = state.publish(&records, tick);
+            // Under the lock of the tenant, so that who has seen the revision finds it in the feed.
+            tell(shared, tenant, events);
+        }
         Change::Create { records, .. } => {
+            // Its documents first, and under the lock until the feed is told: who finds the tenant finds it whole.
+            let mut state = cell.lock();
+            let events = state.publish(&records, tick);
             shared.registry.insert(cell.clone());
             shared.feeds.send(Committed { tenant, events: Arc::default() });
-            write(records);
+            tell(shared, tenant, events);
         }
         Change::Delete { .. } => {
             let mut state = cell.lock();
@@ -171,6 +171,12 @@ fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
             shared.feeds.send(Committed { tenant, events: Arc::default() });
         }
         Change::Compact { .. } | Change::Barrier => {}
+    }
+}
+
+fn tell(shared: &Shared, tenant: Tenant, events: Vec<Arc<Event>>) {
+    if !events.is_empty() {
+        shared.feeds.send(Committed { tenant, events: events.into() });
     }
 }
 
