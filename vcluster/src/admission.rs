@@ -1,8 +1,10 @@
 //! Admission: what a cluster adds to objects and refuses, beyond what their schema says.
 
 mod disruption;
+mod limit_range;
 mod namespace;
 mod pod;
+mod quota;
 mod rbac;
 pub(crate) mod service;
 mod service_account;
@@ -13,31 +15,52 @@ use serde_json::Value;
 use vctl_machinery::status::ApiError;
 use vctl_store::{Expect, ListOptions, Scope, Write};
 
-use crate::objects::{Call, Target};
+use crate::{
+    document::meta,
+    objects::{Call, Target},
+};
 
-/// Completes or refuses a new object; returns what must be written together with it.
-pub(crate) async fn create(call: &Call, target: &Target, object: &mut Value) -> Result<Vec<Write>, ApiError> {
+/// The name of an object, or what its name will be made from, as errors show it.
+fn name_of(object: &Value) -> &str {
+    match meta(object, "name") {
+        "" => meta(object, "generateName"),
+        name => name,
+    }
+}
+
+/// Completes or refuses a new object before it gets a generated name. The order is upstream's.
+pub(crate) async fn admit_create(call: &Call, target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if target.descriptor.namespaced {
         namespace::exists(call, target, object).await?;
     }
+    if target.is("", "pods") && target.subresource.is_empty() {
+        limit_range::defaults(call, target, object).await?;
+        service_account::admit(call, target, object).await?;
+        pod::priority(call, target, object).await?;
+        pod::tolerations(object);
+    }
+    Ok(())
+}
+
+/// Gives a new object what the cluster has only once; returns what must be written together with it.
+pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut Value) -> Result<Vec<Write>, ApiError> {
     match (&*target.descriptor.group, &*target.descriptor.plural) {
-        ("", "pods") => {
-            service_account::admit(call, target, object).await?;
-            pod::priority(call, target, object).await?;
-            pod::tolerations(object);
-            Ok(Vec::new())
-        }
         ("", "services") => service::create(call, target, object).await,
         ("certificates.k8s.io", "certificatesigningrequests") => {
             signed_for(call, object);
             Ok(Vec::new())
         }
-        ("rbac.authorization.k8s.io", _) => {
-            rbac::no_escalation(call, target, object).await?;
-            Ok(Vec::new())
-        }
         _ => Ok(Vec::new()),
     }
+}
+
+/// Refuses a new object that is complete and valid, or returns what else must be written together with it.
+pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+    limit_range::check(call, target, object).await?;
+    if target.descriptor.group == "rbac.authorization.k8s.io" {
+        rbac::no_escalation(call, target, object).await?;
+    }
+    quota::charge(call, target, None, object).await
 }
 
 /// A certificate signing request says who made it; nobody can say so for another.
@@ -58,21 +81,36 @@ fn signed_for(call: &Call, request: &mut Value) {
     }
 }
 
-/// Completes or refuses a change.
-pub(crate) async fn update(call: &Call, target: &Target, old: &Value, new: &mut Value) -> Result<Vec<Write>, ApiError> {
-    if !target.subresource.is_empty() {
-        return Ok(Vec::new());
+/// Completes or refuses a change, and keeps or gives it what the cluster has only once; returns what must be written together with it.
+pub(crate) async fn admit_update(
+    call: &Call,
+    target: &Target,
+    old: &Value,
+    new: &mut Value,
+) -> Result<Vec<Write>, ApiError> {
+    if target.subresource.is_empty() && target.is("", "services") {
+        return service::update(call, target, old, new).await;
     }
-    match (&*target.descriptor.group, &*target.descriptor.plural) {
-        ("", "services") => service::update(call, target, old, new).await,
-        ("rbac.authorization.k8s.io", _)
-            if new.get("rules") != old.get("rules") || new.get("subjects") != old.get("subjects") =>
-        {
-            rbac::no_escalation(call, target, new).await?;
-            Ok(Vec::new())
+    Ok(Vec::new())
+}
+
+/// Refuses a change that is complete and valid, or returns what else must be written together with it.
+pub(crate) async fn validate_update(
+    call: &Call,
+    target: &Target,
+    old: &Value,
+    new: &Value,
+) -> Result<Vec<Write>, ApiError> {
+    if target.subresource.is_empty() {
+        if target.is("", "persistentvolumeclaims") {
+            limit_range::check(call, target, new).await?;
         }
-        _ => Ok(Vec::new()),
+        let granted = |o: &Value| (o.get("rules").cloned(), o.get("subjects").cloned());
+        if target.descriptor.group == "rbac.authorization.k8s.io" && granted(new) != granted(old) {
+            rbac::no_escalation(call, target, new).await?;
+        }
     }
+    quota::charge(call, target, Some(old), new).await
 }
 
 /// Refuses a deletion, or returns what must be written when the object goes.

@@ -31,6 +31,7 @@ mod pod_gc;
 mod queue;
 mod recorder;
 mod replica_set;
+mod resource_quota;
 mod root_ca;
 mod scan;
 mod scheduler;
@@ -214,6 +215,16 @@ impl Shared {
                         });
                     }
                 }
+                Wake::Quotas(namespace) => {
+                    if self.hints.has_quotas(tenant, &namespace) {
+                        self.queue.add(Key {
+                            tenant,
+                            controller: Controller::ResourceQuota,
+                            namespace,
+                            name: "".into(),
+                        });
+                    }
+                }
                 Wake::EventExpires => {
                     let at = event_expiry::expiry(self.clock.now());
                     self.queue.add_at(Key::tenant(tenant, Controller::EventExpiry), at);
@@ -268,6 +279,7 @@ impl Shared {
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
             Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,
             Controller::Scheduler => scheduler::reconcile(cx).await,
+            Controller::ResourceQuota => resource_quota::reconcile(cx, namespace).await,
             Controller::PodGc => pod_gc::reconcile(cx).await,
             Controller::EventExpiry => event_expiry::reconcile(cx).await,
         }

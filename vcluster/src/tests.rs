@@ -5,6 +5,7 @@ mod lifecycle;
 mod lists;
 mod objects;
 mod pods;
+mod quotas;
 mod watches;
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub(super) async fn priority(call: &Call, target: &Target, pod: &mut Value) -> R
         let class = call.plane.object(CLASSES, "", &wanted).await?;
         if class.is_none() {
             let why = format!("no PriorityClass with name {wanted} was found");
-            return Err(target.forbidden(super::service_account::name_of(pod), &why));
+            return Err(target.forbidden(super::name_of(pod), &why));
         }
         class
     };
@@ -32,7 +32,7 @@ pub(super) async fn priority(call: &Call, target: &Target, pod: &mut Value) -> R
         let why = format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
         );
-        return Err(target.forbidden(super::service_account::name_of(pod), &why));
+        return Err(target.forbidden(super::name_of(pod), &why));
     }
     let spec = &mut pod["spec"];
     if let Some(name) = name {

@@ -3,21 +3,11 @@
 use serde_json::{Value, json};
 use vctl_machinery::status::ApiError;
 
-use crate::{
-    document::meta,
-    objects::{Call, Target, create::random_suffix},
-};
+use crate::objects::{Call, Target, create::random_suffix};
 
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// An hour and a little, as upstream asks for; kubelets renew at 80 %.
 const TOKEN_SECONDS: i64 = 3607;
-
-pub(super) fn name_of(pod: &Value) -> &str {
-    match meta(pod, "name") {
-        "" => meta(pod, "generateName"),
-        name => name,
-    }
-}
 
 /// Chooses the account, checks that it is there, mounts its token, adds its pull secrets.
 pub(super) async fn admit(call: &Call, target: &Target, pod: &mut Value) -> Result<(), ApiError> {
@@ -35,7 +25,7 @@ pub(super) async fn admit(call: &Call, target: &Target, pod: &mut Value) -> Resu
     let Some(object) = call.plane.object("serviceaccounts", namespace, &account).await? else {
         let why =
             format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found");
-        return Err(target.forbidden(name_of(pod), &why));
+        return Err(target.forbidden(super::name_of(pod), &why));
     };
     let spec = &mut pod["spec"];
     let automount =

@@ -11,7 +11,7 @@ use super::{
     object::{condition, controller_of, is_deleting, label_map, labels, list, text},
     pod,
     queue::Controller,
-    root_ca,
+    resource_quota, root_ca,
 };
 
 /// What is to be done because of a change.
@@ -29,6 +29,8 @@ pub(super) enum Wake {
     TerminatingNamespace(Arc<str>),
     /// An event was written.
     EventExpires,
+    /// The quotas of this namespace may count too much.
+    Quotas(Arc<str>),
 }
 
 /// What the garbage collector looks at in every object.
@@ -80,6 +82,10 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
     if event.value.is_none() && !key.namespace.is_empty() {
         wakes.push(Wake::TerminatingNamespace(key.namespace.clone()));
     }
+    let bytes = (event.previous.as_ref().map(|(_, v)| &v[..]), event.value.as_deref());
+    if !key.namespace.is_empty() && resource_quota::concerns(resource, bytes.0, bytes.1) {
+        wakes.push(Wake::Quotas(key.namespace.clone()));
+    }
     let this = |controller| Wake::Now(controller, key.namespace.clone(), key.name.clone());
     match resource {
         "namespaces" if event.value.is_some() => {
@@ -98,6 +104,9 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             wakes.push(this(Controller::EndpointSlice));
         }
         "endpoints" if event.previous.is_some() => wakes.push(this(Controller::Endpoints)),
+        "resourcequotas" if resource_quota::is_to_be_counted(bytes.0, bytes.1) => {
+            wakes.push(Wake::Now(Controller::ResourceQuota, key.namespace.clone(), "".into()));
+        }
         "nodes" => {
             wakes.push(Wake::PendingPods);
             if event.value.is_none() {
@@ -201,6 +210,12 @@ fn pods(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes: &
                 wakes.push(wake);
             }
         }
+    }
+    if let (Some(old), Some(new)) = (old, new)
+        && !pod::is_terminal(old)
+        && pod::is_terminal(new)
+    {
+        wakes.push(Wake::Quotas(namespace.clone()));
     }
     let needs_node = |pod: &&Value| text(pod, "/spec/nodeName").is_empty() && pod::is_active(pod);
     match (old, new) {

@@ -25,6 +25,7 @@ pub(super) struct Changed {
 struct State {
     changed: HashMap<(Tenant, Arc<str>), Changed>,
     terminating: HashSet<(Tenant, Arc<str>)>,
+    quotas: HashSet<(Tenant, Arc<str>)>,
     pending_pods: HashSet<Tenant>,
     missing_nodes: HashMap<Tenant, BTreeMap<String, Timestamp>>,
 }
@@ -78,6 +79,20 @@ impl Hints {
         self.lock().terminating.contains(&(tenant, namespace.clone()))
     }
 
+    /// The namespace has resource quotas, or no longer.
+    pub(super) fn set_quotas(&self, tenant: Tenant, namespace: &str, has: bool) {
+        let mut state = self.lock();
+        if has {
+            state.quotas.insert((tenant, namespace.into()));
+        } else {
+            state.quotas.remove(&(tenant, namespace.into()));
+        }
+    }
+
+    pub(super) fn has_quotas(&self, tenant: Tenant, namespace: &Arc<str>) -> bool {
+        self.lock().quotas.contains(&(tenant, namespace.clone()))
+    }
+
     /// The tenant has pods that fit nowhere, or no longer.
     pub(super) fn set_pending_pods(&self, tenant: Tenant, pending: bool) {
         let mut state = self.lock();
@@ -120,6 +135,7 @@ impl Hints {
         state.missing_nodes.remove(&tenant);
         state.changed.retain(|(t, _), _| *t != tenant);
         state.terminating.retain(|(t, _)| *t != tenant);
+        state.quotas.retain(|(t, _)| *t != tenant);
         state.pending_pods.remove(&tenant);
     }
 }

@@ -28,6 +28,7 @@ pub(super) enum Controller {
     Scheduler,
     PodGc,
     EventExpiry,
+    ResourceQuota,
 }
 
 impl Controller {
@@ -44,6 +45,7 @@ impl Controller {
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::Scheduler => "system:kube-scheduler",
+            Self::ResourceQuota => "system:serviceaccount:kube-system:resourcequota-controller",
             Self::PodGc => "system:serviceaccount:kube-system:pod-garbage-collector",
         }
     }

@@ -59,6 +59,9 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     if unscheduled {
         cx.wake(Controller::Scheduler, "", "");
     }
+    for entry in cx.stored(crate::quota::QUOTAS, None).await? {
+        cx.wake(Controller::ResourceQuota, &entry.key.namespace, "");
+    }
     for controller in [Controller::GarbageScan, Controller::PodGc, Controller::EventExpiry] {
         cx.wake(controller, "", "");
     }

@@ -14,6 +14,8 @@ use crate::{
 
 /// How often a generated name may turn out to be taken.
 const NAME_ATTEMPTS: usize = 8;
+/// How often an address, or what is left of a quota, may turn out to be taken.
+const TAKEN_ATTEMPTS: usize = 256;
 /// Longest base of a generated name.
 const BASE_LENGTH: usize = 58;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -47,26 +49,30 @@ impl Call {
             .filter(|g| !g.is_empty());
 
         let mut target = target.clone();
-        let mut attempt = 0;
+        meta(&object, "name").clone_into(&mut target.name);
+        system_fields(&mut object, &now);
+        if record {
+            // What admission adds belongs to nobody.
+            apply::record_update(descriptor, None, &mut object, &self.manager(&target, &now));
+        }
+        admission::admit_create(self, &target, &mut object).await?;
+        defaults::apply(descriptor, &mut object);
+        let (mut attempt, mut taken) = (1, 0);
         loop {
-            attempt += 1;
             let mut new = object.clone();
             if let Some(base) = &generate {
                 let base: String = base.chars().take(BASE_LENGTH).collect();
                 set_meta(&mut new, "name", Some(format!("{base}{}", random_suffix()).into()));
             }
             meta(&new, "name").clone_into(&mut target.name);
-            system_fields(&mut new, &now);
             strategy::prepare_create(descriptor, &mut new, &now);
-            let more = admission::create(self, &target, &mut new).await?;
+            let mut more = admission::allocate_create(self, &target, &mut new).await?;
             defaults::apply(descriptor, &mut new);
-            if record {
-                apply::record_update(descriptor, None, &mut new, &self.manager(&target, &now));
-            }
             let errors = validate::create(descriptor, &new);
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));
             }
+            more.extend(admission::validate_create(self, &target, &new).await?);
             match self.commit(&target, Expect::Absent, Some(&new), more).await? {
                 Commit::Done(0) => {
                     if self.plane.entry(&target.key()).await?.is_some() {
@@ -78,9 +84,10 @@ impl Call {
                     set_meta(&mut new, "resourceVersion", Some(revision.to_string().into()));
                     return Ok(new);
                 }
-                Commit::Taken if attempt < 64 => {}
-                Commit::Changed(_) if generate.is_some() && attempt < NAME_ATTEMPTS => {}
-                Commit::Changed(_) | Commit::Taken => {
+                Commit::Taken if taken < TAKEN_ATTEMPTS => taken += 1,
+                Commit::Taken => return Err(target.modified()),
+                Commit::Changed(_) if generate.is_some() && attempt < NAME_ATTEMPTS => attempt += 1,
+                Commit::Changed(_) => {
                     return Err(ApiError::already_exists(&descriptor.group, &descriptor.plural, &target.name));
                 }
             }

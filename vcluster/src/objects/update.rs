@@ -165,11 +165,12 @@ impl Call {
             keep_system_fields(&mut new, &old);
             defaults::apply(descriptor, &mut new);
             strategy::prepare_update(descriptor, &target.subresource, &mut new, &old, &now);
-            let more = admission::update(self, target, &old, &mut new).await?;
-            defaults::apply(descriptor, &mut new);
             if record {
+                // What admission adds belongs to nobody.
                 apply::record_update(descriptor, Some(&old), &mut new, &self.manager(target, &now));
             }
+            let mut more = admission::admit_update(self, target, &old, &mut new).await?;
+            defaults::apply(descriptor, &mut new);
             let errors = match target.subresource.as_str() {
                 // A binding has been checked as what it is.
                 "binding" => Vec::new(),
@@ -181,6 +182,8 @@ impl Call {
             if same(&new, &old) {
                 return Ok(old);
             }
+            let charged = admission::validate_update(self, target, &old, &new).await?;
+            more.extend(charged);
             let removed = is_done(target, &new);
             let more = if removed { admission::release(self, target, &old).await? } else { more };
             let object = if removed { None } else { Some(&new) };

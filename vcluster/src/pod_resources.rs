@@ -1,0 +1,72 @@
+//! What a pod asks for as a whole. Source: component-helpers `resource` (PodRequests, PodLimits).
+
+use serde_json::Value;
+
+use crate::quantity::{Amounts, add, amounts, raise};
+
+/// Containers and sidecars run together; other init containers run one after the other beside the sidecars before them.
+fn aggregate(pod: &Value, what: &str) -> Amounts {
+    let spec = &pod["spec"];
+    let of = |container: &Value| amounts(&container["resources"][what]);
+    let mut total = Amounts::new();
+    for container in spec["containers"].as_array().into_iter().flatten() {
+        add(&mut total, &of(container));
+    }
+    let (mut sidecars, mut start) = (Amounts::new(), Amounts::new());
+    for container in spec["initContainers"].as_array().into_iter().flatten() {
+        let mut own = of(container);
+        if container["restartPolicy"] == "Always" {
+            add(&mut total, &own);
+            add(&mut sidecars, &own);
+            own = sidecars.clone();
+        } else {
+            add(&mut own, &sidecars);
+        }
+        raise(&mut start, &own);
+    }
+    raise(&mut total, &start);
+    // What the pod says as a whole counts instead.
+    for (name, amount) in amounts(&spec["resources"][what]) {
+        total.insert(name, amount);
+    }
+    total
+}
+
+/// What the scheduler reserves.
+pub(crate) fn requests(pod: &Value) -> Amounts {
+    let mut total = aggregate(pod, "requests");
+    add(&mut total, &amounts(&pod["spec"]["overhead"]));
+    total
+}
+
+/// What it may use at most; resources without a limit are absent.
+pub(crate) fn limits(pod: &Value) -> Amounts {
+    let mut total = aggregate(pod, "limits");
+    for (name, amount) in amounts(&pod["spec"]["overhead"]) {
+        if let Some(limit) = total.get_mut(&name) {
+            *limit = limit.plus(amount);
+        }
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::quantity::listed;
+
+    #[test]
+    fn init_containers_raise_and_sidecars_add() {
+        let container = |cpu: &str| json!({ "resources": { "requests": { "cpu": cpu } } });
+        let sidecar = json!({ "restartPolicy": "Always", "resources": { "requests": { "cpu": "100m" } } });
+        let pod = json!({ "spec": {
+            "containers": [container("200m"), container("300m")],
+            "initContainers": [sidecar, container("700m"), container("1m")],
+            "overhead": { "cpu": "10m", "memory": "1Mi" },
+        } });
+        assert_eq!(listed(&requests(&pod)), "cpu=810m,memory=1Mi");
+        assert_eq!(listed(&limits(&pod)), "");
+    }
+}
