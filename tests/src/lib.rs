@@ -5,6 +5,8 @@
 
 #![expect(clippy::print_stderr, reason = "what a test leaves behind is told on standard error")]
 
+pub mod burst;
+pub mod containers;
 pub mod image;
 pub mod kubectl;
 pub mod netns;

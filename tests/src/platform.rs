@@ -154,7 +154,7 @@ impl Platform {
     /// It was not running or does not end within 30 s.
     pub fn stop_server(&mut self) -> Result<i32> {
         let mut child = self.server.take().context("the server is not running")?;
-        terminate(child.id())?;
+        signal(child.id(), "TERM")?;
         wait::until("the server ends", Duration::from_secs(30), || match child.try_wait() {
             Ok(Some(status)) => Ok(status.code().unwrap_or(-1)),
             Ok(None) => Err("running".into()),
@@ -223,10 +223,34 @@ impl Platform {
         Kubectl::new(minor, &self.kubeconfig(environment)?, self.dir.path())
     }
 
+    /// The state directory of the worker.
+    pub fn worker(&self) -> PathBuf {
+        self.data_dir().join("worker")
+    }
+
     /// Where the worker keeps its containers: arguments for `podman`.
     pub fn podman_args(&self) -> Vec<String> {
-        let worker = self.data_dir().join("worker");
-        crate::image::podman_args(&worker)
+        crate::image::podman_args(&self.worker())
+    }
+
+    /// Process id of the worker's agent: of the one that runs, else of the one that ran last.
+    ///
+    /// # Errors
+    /// None has run.
+    pub fn agent_pid(&self) -> Result<u32> {
+        let lock = self.worker().join("agent.lock");
+        let text = std::fs::read_to_string(&lock).with_context(|| format!("reading {}", lock.display()))?;
+        text.trim().parse().with_context(|| format!("{} holds {text:?}", lock.display()))
+    }
+
+    /// Ends the agent at once, as the kernel does when memory is short; containers are none of its children.
+    ///
+    /// # Errors
+    /// None runs.
+    pub fn kill_agent(&self) -> Result<u32> {
+        let pid = self.agent_pid()?;
+        signal(pid, "KILL")?;
+        Ok(pid)
     }
 }
 
@@ -246,15 +270,15 @@ impl Drop for Platform {
     }
 }
 
-fn terminate(pid: u32) -> Result<()> {
-    let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status()?;
-    anyhow::ensure!(status.success(), "kill -TERM {pid} failed");
+fn signal(pid: u32, name: &str) -> Result<()> {
+    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
+    anyhow::ensure!(status.success(), "kill -s {name} {pid} failed");
     Ok(())
 }
 
 /// SIGTERM, and after 10 s SIGKILL.
 fn stop(child: &mut Child) {
-    if terminate(child.id()).is_ok()
+    if signal(child.id(), "TERM").is_ok()
         && wait::until("it ends", Duration::from_secs(10), || match child.try_wait() {
             Ok(Some(_)) => Ok(()),
             other => Err(format!("{other:?}")),

@@ -12,14 +12,15 @@ use vctl_tests::{
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-fn platform() -> Result<Platform> {
+/// A platform with real containers and the image `vctl-busybox`.
+pub(crate) fn platform() -> Result<Platform> {
     let platform = Platform::start(Workers::Podman)?;
     image::build(&platform.data_dir().join("worker"), &["vctl-busybox"])?;
     Ok(platform)
 }
 
 /// A pod that runs a shell script.
-fn pod(name: &str, script: &str) -> String {
+pub(crate) fn pod(name: &str, script: &str) -> String {
     serde_json::json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "labels": { "app": name } },
@@ -34,7 +35,8 @@ fn pod(name: &str, script: &str) -> String {
     .to_string()
 }
 
-fn ready(k: &Kubectl, pod: &str) -> Result<()> {
+/// Waits until a pod is ready; else says what `describe` says.
+pub(crate) fn ready(k: &Kubectl, pod: &str) -> Result<()> {
     k.ok(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), "--timeout=60s"])
         .map(drop)
         .with_context(|| k.run(&["describe", "pod", pod]).map(|o| o.stdout).unwrap_or_default())
@@ -292,25 +294,6 @@ fn podman_pod_uses_its_token() -> Result<()> {
             Err(list)
         }
     })
-}
-
-/// Containers, names and services outlive the server; pods keep their identity over restarts of server and agent.
-#[test]
-fn podman_containers_survive_a_kill_of_the_server() -> Result<()> {
-    let mut platform = platform()?;
-    platform.create("dev", "blank", &[])?;
-    let k = platform.kubectl("1.33", "dev")?;
-    k.apply(&pod("kept", "exec sleep 100000"))?;
-    ready(&k, "kept")?;
-    let identity = "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}";
-    let before = k.ok(&["get", "pod", "kept", "-o", identity])?;
-    platform.kill_server()?;
-    platform.start_server()?;
-    wait::until("the worker is back", LIMIT, || {
-        k.ok(&["exec", "kept", "--", "true"]).map(drop).map_err(|e| format!("{e:#}"))
-    })?;
-    assert_eq!(k.ok(&["get", "pod", "kept", "-o", identity])?, before);
-    Ok(())
 }
 
 /// The shipped template, as `make demo` shows it.

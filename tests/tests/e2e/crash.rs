@@ -1,77 +1,73 @@
-//! What survives `kill -9`.
+//! What survives `kill -9` and SIGTERM.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+mod podman;
+mod terminated_podman;
 
-use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use vctl_tests::{
+    burst::{self, Burst},
+    kubectl::Kubectl,
     platform::{Platform, Workers},
-    wait,
 };
 
-/// 200 creates at a time are cut off by SIGKILL; whatever was acknowledged is there after the restart.
+/// Requests that are under way when the server is killed.
+const AT_ONCE: usize = 200;
+/// Creates that are acknowledged before: each connection has had one on average.
+const ENOUGH: usize = 200;
+
+/// 200 creates are in flight when the server gets SIGKILL; whatever was acknowledged is there after the restart, with the
+/// resourceVersion that was told, and no resourceVersion is issued twice.
 #[test]
 fn acknowledged_objects_survive_a_kill_of_the_server() -> Result<()> {
     let mut platform = Platform::start(Workers::Simulated)?;
     platform.create("dev", "blank", &[])?;
     let kubeconfig = platform.kubeconfig("dev")?;
-    let kubectl = platform.kubectl("1.33", "dev")?;
-    // One manifest per process with many objects: kubectl prints a line for each that was acknowledged.
-    let acknowledged = Mutex::new(BTreeSet::new());
-    let stopped = AtomicBool::new(false);
-    std::thread::scope(|scope| -> Result<()> {
-        let mut workers = Vec::new();
-        for worker in 0..8 {
-            let (kubectl, acknowledged, stopped) = (&kubectl, &acknowledged, &stopped);
-            workers.push(scope.spawn(move || -> Result<()> {
-                let one = |n| {
-                    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c-{worker}-{n}}}\ndata: {{k: v}}\n")
-                };
-                let manifest = (0..25).map(one).collect::<Vec<_>>().join("---\n");
-                while !stopped.load(Ordering::SeqCst) {
-                    let output = kubectl.pipe(&["create", "-f", "-"], &manifest)?;
-                    let mut all = acknowledged.lock().map_err(|_| anyhow::anyhow!("poisoned"))?;
-                    for line in output.stdout.lines().filter(|l| l.ends_with(" created")) {
-                        all.insert(line.trim_start_matches("configmap/").trim_end_matches(" created").to_owned());
-                    }
-                    if output.code == 0 || !output.stdout.is_empty() {
-                        break;
-                    }
-                }
-                Ok(())
-            }));
-        }
-        // In the middle of it.
-        let some = wait::until("some creates", Duration::from_secs(30), || {
-            let list = kubectl.run(&["get", "configmaps", "-o", "name"]).map_err(|e| format!("{e:#}"))?;
-            let count = list.stdout.lines().count();
-            if count >= 20 { Ok(()) } else { Err(format!("{count} so far")) }
-        });
-        stopped.store(true, Ordering::SeqCst);
-        platform.kill_server()?;
-        for worker in workers {
-            worker.join().map_err(|_| anyhow::anyhow!("a writer panicked"))??;
-        }
-        some
-    })?;
-    platform.start_server()?;
-    let after = vctl_tests::kubectl::Kubectl::new("1.33", &kubeconfig, platform.scratch())?;
-    let there: BTreeSet<String> = after
-        .ok(&["get", "configmaps", "-o", "name"])?
-        .lines()
-        .map(|l| l.trim_start_matches("configmap/").to_owned())
-        .collect();
-    let acknowledged = acknowledged.into_inner().map_err(|_| anyhow::anyhow!("poisoned"))?;
-    let lost: Vec<_> = acknowledged.difference(&there).collect();
-    ensure!(!acknowledged.is_empty(), "nothing was acknowledged before the kill");
-    ensure!(lost.is_empty(), "lost: {lost:?}");
+    let k = platform.kubectl("1.33", "dev")?;
+    // Twice: the second time, the data file is one that a kill has left behind.
+    let mut all = Burst::default();
+    for round in ["first", "second"] {
+        let burst = burst::creates_until(&kubeconfig, round, AT_ONCE, ENOUGH, || platform.kill_server())?;
+        ensure!(burst.cut_off == AT_ONCE, "{} of {AT_ONCE} requests were cut off", burst.cut_off);
+        all.acknowledged.extend(burst.acknowledged);
+        all.cut_off += burst.cut_off;
+        platform.start_server()?;
+        nothing_is_lost(&k, &all)?;
+    }
     Ok(())
+}
+
+/// Everything that was acknowledged is there as it was told; what is more was under way; what comes next gets a new revision.
+pub(crate) fn nothing_is_lost(k: &Kubectl, burst: &Burst) -> Result<()> {
+    ensure!(!burst.acknowledged.is_empty(), "nothing was acknowledged before the end");
+    let list: Value = serde_json::from_str(&k.ok(&["get", "--raw", &path(k, "configmaps")?])?)?;
+    let there: BTreeMap<&str, &str> = list["items"]
+        .as_array()
+        .context("a list")?
+        .iter()
+        .filter_map(|o| Some((o["metadata"]["name"].as_str()?, o["metadata"]["resourceVersion"].as_str()?)))
+        .filter(|(name, _)| name.starts_with("first-") || name.starts_with("second-"))
+        .collect();
+    let wrong: Vec<_> =
+        burst.acknowledged.iter().filter(|(name, version)| there.get(name.as_str()) != Some(&version.as_str())).collect();
+    ensure!(wrong.is_empty(), "lost or changed: {wrong:?}");
+    let more = there.len() - burst.acknowledged.len();
+    ensure!(more <= burst.cut_off, "{more} objects more than were asked for");
+    let version = |text: &str| text.parse::<u64>().with_context(|| format!("resourceVersion {text:?}"));
+    let newest = there.values().map(|v| version(v)).collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or_default();
+    let next = k.ok(&["create", "configmap", "after", "-o", "jsonpath={.metadata.resourceVersion}"])?;
+    ensure!(version(&next)? > newest, "revision {next} was issued again: {newest} is in use");
+    k.ok(&["delete", "configmap", "after"])?;
+    Ok(())
+}
+
+/// The path of a resource in namespace `default` for `kubectl get --raw`, which takes the whole path of the URL.
+fn path(k: &Kubectl, resource: &str) -> Result<String> {
+    let server = k.ok(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"])?;
+    let prefix = server.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    Ok(format!("/{prefix}/api/v1/namespaces/default/{resource}"))
 }
 
 /// SIGTERM: exits with 0, and everything is there afterwards.

@@ -1,0 +1,1 @@
+//! SIGTERM in the middle of everything.
