@@ -44,6 +44,8 @@ pub const AWAY_AFTER: Duration = Duration::from_secs(40);
 /// Settings of the hub.
 #[derive(Clone)]
 pub struct Config {
+    /// How long an agent may be away until its nodes say so; [`AWAY_AFTER`] unless there is a reason.
+    pub away_after: Duration,
     /// Version of the server, told to agents.
     pub server_version: String,
     /// Signs the agents' certificates and, as their root, the server's.
@@ -177,6 +179,11 @@ impl Hub {
                 }
             })
             .collect()
+    }
+
+    /// The Nodes of a new environment: one per worker that is there.
+    pub fn nodes(&self) -> Vec<serde_json::Value> {
+        self.inner.first_nodes()
     }
 
     /// Stops everything that runs for an environment, for good: also what is created later. Returns what is left on workers, for

@@ -3,7 +3,10 @@
 #[path = "hub/support.rs"]
 mod support;
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use serde_json::json;
 use support::*;
@@ -11,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 use vctl_api::agent::*;
-use vctl_store::Store as _;
+use vctl_store::{MemoryStore, Store as _};
 use vctl_syncer::streams::{ContainerTarget, ExecInput, ExecOptions, ExecOutput, LogOptions};
 
 fn observed(uid: &str, name: &str) -> PodStatus {
@@ -258,6 +261,36 @@ async fn a_pod_lives_and_dies_with_its_worker() {
     let tenant = api.tenant("env").await;
     api.store.delete_tenant(tenant).await.unwrap();
     second.until(|a| a.services.is_empty() && a.dns.is_empty() && a.pods.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_away_for_long_holds_no_delete_up() {
+    let world = World::with(Arc::new(MemoryStore::new()), &[], Duration::from_millis(50)).await;
+    world.api.store.create_tenant("env", vec![]).await.unwrap();
+    world.api.put("env", "pods", "default", "web", pod("web", "u1", "w1")).await;
+    let mut agent = world.agent("w1").await;
+    agent.until(|a| a.pods.contains_key("u1")).await;
+    let applied = agent.applied.clone();
+    assert_eq!(world.hub.drain("env"), ["pod default/web on worker w1"], "it is connected: its pods are waited for");
+    drop(agent);
+    let end = tokio::time::Instant::now() + LIMIT;
+    while !world.hub.drain("env").is_empty() {
+        assert!(tokio::time::Instant::now() < end, "{:?}", world.hub.drain("env"));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(world.hub.nodes().is_empty(), "no new environment gets the Node of a worker that is away");
+    let tenant = world.api.tenant("env").await;
+    world.api.store.delete_tenant(tenant).await.unwrap();
+
+    // Back again, with what it still runs: it is told to end that.
+    let mut again = world.reconnect("w1", applied).await;
+    loop {
+        if let server_message::Message::Pods(pods) = again.next().await.unwrap() {
+            assert!(pods.upsert.is_empty(), "{pods:?}");
+            assert!(pods.full || pods.removed == ["u1"], "{pods:?}");
+            break;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let planes =
         ControlPlanes::new(store, Config::new("CA", "https://127.0.0.1:6443"), Arc::new(NoWorker), tasks.clone());
     let warm = EnvironmentName::new("warm")?;
-    planes.create(&warm).await?;
+    planes.create(&warm, Vec::new()).await?;
     planes.client(&warm, User::internal("measure")).list("namespaces", "", &LabelSelector::default()).await?;
 
     let before = resident()?;
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for i in 0..count {
         let name = EnvironmentName::new(format!("e{i}"))?;
         let start = Instant::now();
-        planes.create(&name).await?;
+        planes.create(&name, Vec::new()).await?;
         creates.push(start.elapsed());
         let start = Instant::now();
         let request = Request::get("/version").body(Body::empty())?;

@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::new(authority.certificate_pem(), format!("https://127.0.0.1:{port}"));
     let planes = ControlPlanes::new(Arc::new(MemoryStore::new()), config, Arc::new(NoWorker), tasks.clone());
     let name = EnvironmentName::new("dev")?;
-    planes.create(&name).await?;
+    planes.create(&name, Vec::new()).await?;
     std::fs::write(path, planes.kubeconfig(&name, &format!("https://127.0.0.1:{port}/clusters/dev")).await?)?;
 
     let router = Router::new().fallback(move |mut request: Request| {

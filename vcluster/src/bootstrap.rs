@@ -63,12 +63,13 @@ impl Constants {
     }
 }
 
-/// All first documents of a virtual cluster.
-pub(crate) fn documents(keys: &KeysDocument, config: &Config) -> Result<Vec<Write>, ApiError> {
+/// All first documents of a virtual cluster, with the Nodes given.
+pub(crate) fn documents(keys: &KeysDocument, config: &Config, nodes: Vec<Value>) -> Result<Vec<Write>, ApiError> {
     let mut writes = vec![write(keys::key(), Bytes::from(serde_json::to_vec(keys).map_err(ApiError::internal)?))];
     writes.extend(constants().documents.iter().map(|(key, bytes)| write(key.clone(), bytes.clone())));
     let created = keys.created.as_str();
-    for (resource, namespace, mut object) in own_objects(keys, config) {
+    let nodes = nodes.into_iter().map(|node| ("nodes", "", node));
+    for (resource, namespace, mut object) in own_objects(keys, config).into_iter().chain(nodes) {
         object["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
         object["metadata"]["creationTimestamp"] = created.into();
         let name = document::meta(&object, "name").to_owned();

@@ -8,10 +8,11 @@ use std::{
 
 use axum::body::Body;
 use http::{Request, Response};
+use serde_json::Value;
 use vctl_api::names::EnvironmentName;
 use vctl_machinery::{catalog::Catalog, status::ApiError};
 use vctl_runtime::{pki::Validity, tasks::Tasks};
-use vctl_store::{Store, StoreError, Tenant, WatchError};
+use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
     bootstrap,
@@ -126,14 +127,15 @@ impl ControlPlanes {
         Ok(plane)
     }
 
-    /// Creates a cluster with everything in it, in one transaction.
+    /// Creates a cluster with everything in it, in one transaction. `nodes` are there from its first moment, so that the first pod
+    /// finds one.
     ///
     /// # Errors
     /// 409 AlreadyExists when the name is taken.
-    pub async fn create(&self, name: &EnvironmentName) -> Result<(), ApiError> {
+    pub async fn create(&self, name: &EnvironmentName, nodes: Vec<Value>) -> Result<(), ApiError> {
         let config = &self.shared.config;
         let keys = KeysDocument::generate(name.as_str(), uuid::Uuid::new_v4().to_string(), config.clock.now(), config)?;
-        let documents = bootstrap::documents(&keys, config)?;
+        let documents = bootstrap::documents(&keys, config, nodes)?;
         match self.shared.store.create_tenant(name.as_str(), documents).await {
             Ok(_) => Ok(()),
             Err(StoreError::Conflict { .. }) => {
@@ -157,6 +159,22 @@ impl ControlPlanes {
         // A request in between may have loaded it again.
         self.lock().retain(|_, p| p.tenant != info.tenant);
         Ok(())
+    }
+
+    /// The objects of a resource as they are stored, without loading the cluster into memory; none when there is no such cluster.
+    ///
+    /// # Errors
+    /// When the store fails or holds something that is no object.
+    pub async fn stored(&self, name: &EnvironmentName, resource: &str) -> Result<Vec<Value>, ApiError> {
+        let store = &self.shared.store;
+        let Some(info) = store.tenant(name.as_str()).await.map_err(storage::error)? else { return Ok(Vec::new()) };
+        match store.list(info.tenant, ListOptions::newest(Scope::all(resource))).await {
+            Ok(list) => {
+                list.entries.iter().map(|e| serde_json::from_slice(&e.value).map_err(ApiError::internal)).collect()
+            }
+            Err(StoreError::NoTenant(_)) => Ok(Vec::new()),
+            Err(e) => Err(storage::error(e)),
+        }
     }
 
     /// Names of all clusters.
@@ -203,7 +221,7 @@ impl ControlPlanes {
         Arc::new(InProcess::new(self.clone(), Cluster::Name(name.as_str().to_owned()), user))
     }
 
-    /// A kubeconfig (YAML) for the cluster's administrator, with a client certificate of its own.
+    /// A kubeconfig (YAML) for the cluster's administrator, with a client certificate of its own. Its context is named `vctl_NAME`.
     ///
     /// # Errors
     /// 404 when there is no such cluster.
@@ -214,16 +232,18 @@ impl ControlPlanes {
         let config = &self.shared.config;
         let validity = Validity::from_now(plane.now(), config.client_certificate_lifetime);
         let identity = plane.keys_document().await?.client("kubernetes-admin", MASTERS, validity)?;
+        // With a prefix, so that merging into an existing kubeconfig meets no other tool's context.
+        let entry = format!("vctl_{name}");
         let kubeconfig = serde_json::json!({
-            "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": name,
-            "clusters": [{ "name": name, "cluster": {
+            "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": entry,
+            "clusters": [{ "name": entry, "cluster": {
                 "server": server_url, "certificate-authority-data": STANDARD.encode(&config.server_ca_pem),
             } }],
-            "users": [{ "name": name, "user": {
+            "users": [{ "name": entry, "user": {
                 "client-certificate-data": STANDARD.encode(identity.certificate_pem),
                 "client-key-data": STANDARD.encode(identity.key_pem),
             } }],
-            "contexts": [{ "name": name, "context": { "cluster": name, "user": name } }],
+            "contexts": [{ "name": entry, "context": { "cluster": entry, "user": entry } }],
         });
         serde_yaml::to_string(&kubeconfig).map_err(ApiError::internal)
     }

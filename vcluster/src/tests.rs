@@ -59,7 +59,7 @@ impl Fixture {
         config.clock = clock.clone();
         let planes = ControlPlanes::new(store.clone(), config, Arc::new(NoStreams), Tasks::new());
         let name = EnvironmentName::new(NAME).unwrap();
-        planes.create(&name).await.unwrap();
+        planes.create(&name, Vec::new()).await.unwrap();
         let admin = peer(&planes, &name).await;
         Self { planes, admin, clock, store }
     }

@@ -64,7 +64,7 @@ impl Fixture {
         let config = Config::new(authority.certificate_pem(), url.clone());
         let planes = ControlPlanes::new(Arc::new(MemoryStore::new()), config, Arc::new(NoWorker), tasks.clone());
         for name in ["one", "two"] {
-            planes.create(&EnvironmentName::new(name).unwrap()).await.unwrap();
+            planes.create(&EnvironmentName::new(name).unwrap(), Vec::new()).await.unwrap();
         }
         let served = planes.clone();
         let router = Router::new().fallback(move |mut request: Request| {

@@ -45,6 +45,14 @@ impl DataDir {
         self.root.join("server.json")
     }
 
+    /// Removes what tells others about a running server. Nothing to remove is no error.
+    pub(crate) fn withdraw(&self) -> Result<()> {
+        for path in [self.server_file(), self.socket()] {
+            remove_if_present(&path)?;
+        }
+        Ok(())
+    }
+
     /// The administrator's token.
     pub(crate) fn token_file(&self) -> PathBuf {
         self.root.join("admin.token")
@@ -83,6 +91,16 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
         fs::rename(&new, path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Removes a file; one that is not there is no error.
+pub(crate) fn remove_if_present(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

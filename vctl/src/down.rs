@@ -62,7 +62,8 @@ async fn stop_server(data: &DataDir) -> Result<()> {
     let server: ServerFile =
         serde_json::from_slice(&text).with_context(|| format!("{} does not parse", file.display()))?;
     terminate(server.pid, "up", "server").await?;
-    std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))
+    // A server that ended in good order has removed them itself.
+    data.withdraw()
 }
 
 async fn stop_agent(state_dir: &Path) -> Result<()> {

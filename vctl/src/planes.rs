@@ -50,7 +50,7 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
 #[async_trait::async_trait]
 impl ports::ControlPlanes for Planes {
     async fn create(&self, name: &EnvironmentName) -> Result<(), PortError> {
-        match self.planes.create(name).await {
+        match self.planes.create(name, self.hub.nodes()).await {
             Err(e) if e.reason != "AlreadyExists" => Err(port(e)),
             _ => Ok(()),
         }
@@ -114,11 +114,8 @@ impl ports::ControlPlanes for Planes {
     }
 
     async fn pods(&self, name: &EnvironmentName) -> Result<PodCounts, PortError> {
-        let pods = match self.client(name).list("pods", "", &LabelSelector::default()).await {
-            Ok(listed) => listed.items,
-            Err(e) if e.code == 404 => Vec::new(),
-            Err(e) => return Err(port(e)),
-        };
+        // Not through the API: a list of all environments must not load every idle cluster.
+        let pods = self.planes.stored(name, "pods").await.map_err(port)?;
         let active = pods.iter().filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"));
         let (mut ready, mut total) = (0, 0);
         for pod in active {

@@ -102,8 +102,10 @@ impl Up {
         if !all {
             tracing::warn!("some tasks did not end within {SHUTDOWN_LIMIT:?}");
         }
+        // Before the store's lock goes: afterwards these files may be another server's.
+        let withdrawn = data.withdraw();
         store.close().await?;
-        served.and(ended)
+        served.and(ended).and(withdrawn)
     }
 
     async fn serve(&self, data: &DataDir, store: Arc<dyn Store>, tasks: &Tasks) -> Result<()> {
@@ -123,6 +125,7 @@ impl Up {
             ControlPlanes::new(store.clone(), ClusterConfig::new(ca_pem, &url), streams.clone(), tasks.clone());
         let hub = Hub::new(
             hub::Config {
+                away_after: hub::AWAY_AFTER,
                 server_version: env!("CARGO_PKG_VERSION").to_owned(),
                 authority: certificates.authority.clone(),
                 certificate_lifetime: AGENT_CERTIFICATE,

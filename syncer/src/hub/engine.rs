@@ -11,7 +11,7 @@ use vctl_machinery::status::ApiError;
 use vctl_store::{Committed, Entry, Key, ListOptions, Scope, StoreError, Tenant, WatchError};
 
 use super::{
-    AWAY_AFTER, Inner,
+    Inner,
     state::{PodKey, Referent},
 };
 use crate::{json::Json, ports::VirtualApi};
@@ -303,7 +303,7 @@ impl Inner {
         let Some(entry) = state.workers.get_mut(worker) else { return };
         let connected = entry.is_connected();
         let silent = entry.last_seen.map_or(i64::MAX, |seen| now.as_millisecond() - seen.as_millisecond());
-        let limit = AWAY_AFTER.as_millis() as i64;
+        let limit = self.config.away_after.as_millis() as i64;
         let away = !connected && silent >= limit;
         if !connected && !away {
             let rest = Duration::from_millis((limit - silent).max(1).unsigned_abs());

@@ -89,6 +89,17 @@ impl Inner {
         Ok(())
     }
 
+    pub(super) fn first_nodes(&self) -> Vec<Value> {
+        let now = self.now_ms();
+        let state = self.lock();
+        let present = state.workers.iter().filter(|(_, worker)| !worker.away);
+        let node = |(name, worker): (&Arc<str>, &Worker)| {
+            let report = worker.report.as_ref()?;
+            Some(node::node(name, worker.target.kind(), report, Health::Ready, &Value::Null, now))
+        };
+        present.filter_map(node).collect()
+    }
+
     pub(super) async fn reconcile_node(&self, tenant: Tenant, worker: &Arc<str>) -> Result<(), WorkError> {
         let (environment, kind, report, health) = {
             let state = self.lock();

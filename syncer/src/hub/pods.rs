@@ -294,14 +294,17 @@ impl Inner {
             let state = &mut *state;
             if let Some(tenant) = state.by_name.get(environment).copied() {
                 state.draining.insert(tenant);
+                // A worker that is away for long does not hold a delete up: what it still runs ends as soon as it is back, because
+                // nobody expects it any more.
+                let away = |node: &str| state.workers.get(node).is_some_and(|worker| worker.away);
                 for (key, pod) in state.pods.iter().filter(|(key, _)| key.tenant == tenant) {
-                    if !pod.gone {
+                    if !pod.gone && !away(&pod.node) {
                         left.push(format!("pod {}/{} on worker {}", key.namespace, key.name, pod.node));
                         work.push(Work::Pod(key.clone()));
                     }
                 }
             }
-            for remote in state.workers.values().filter_map(|w| w.remote.as_ref()) {
+            for remote in state.workers.values().filter(|w| !w.away).filter_map(|w| w.remote.as_ref()) {
                 left.extend(remote.left(environment));
             }
         }

@@ -11,7 +11,7 @@ use vctl_api::agent::{
 };
 use vctl_runtime::serve::PeerCertificates;
 
-use super::{AWAY_AFTER, Inner, engine::Work};
+use super::{Inner, engine::Work};
 use crate::{
     grpc::agent_service_server,
     remote::{Incoming, Remote, bridge},
@@ -135,7 +135,7 @@ impl Inner {
             if let Some(entry) = self.lock().workers.get_mut(worker) {
                 entry.last_seen = Some(self.clock.now());
             }
-            self.queue.add_after(Work::Away(worker.clone()), AWAY_AFTER);
+            self.queue.add_after(Work::Away(worker.clone()), self.config.away_after);
             tracing::info!(worker = %worker, "a worker is no longer connected");
         }
         ended

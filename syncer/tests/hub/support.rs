@@ -25,7 +25,7 @@ use vctl_runtime::{
 };
 use vctl_store::{Expect, Key, MemoryStore, Store, StoreError, Tenant, Write};
 use vctl_syncer::{
-    hub::{Config, Hub},
+    hub::{AWAY_AFTER, Config, Hub},
     ports::{Caller, Duplex, VirtualApi},
 };
 
@@ -198,10 +198,15 @@ impl World {
     }
 
     pub(crate) async fn over(store: Arc<MemoryStore>, simulated: &[&str]) -> Self {
+        Self::with(store, simulated, AWAY_AFTER).await
+    }
+
+    pub(crate) async fn with(store: Arc<MemoryStore>, simulated: &[&str], away_after: Duration) -> Self {
         let tasks = Tasks::new();
         let validity = Validity::from_now(jiff::Timestamp::now(), Duration::from_hours(24));
         let authority = Arc::new(Authority::generate("test", validity).unwrap());
         let config = Config {
+            away_after,
             server_version: "test".into(),
             authority: authority.clone(),
             certificate_lifetime: Duration::from_hours(1),
@@ -237,13 +242,18 @@ impl World {
 
     /// Joins with a token and connects.
     pub(crate) async fn agent(&self, worker: &str) -> Agent {
+        self.reconnect(worker, HashMap::new()).await
+    }
+
+    /// The same with what it already has.
+    pub(crate) async fn reconnect(&self, worker: &str, applied: HashMap<String, u64>) -> Agent {
         let token = self.hub.join_token(worker, Duration::from_mins(1)).await.unwrap();
         let csr = csr();
         let request = JoinRequest { token, worker: worker.into(), csr_der: csr.into() };
         let joined: JoinResponse = unary(&self.channel(vec![]).await, "Join", request).await.unwrap();
         let chain = chain_from_pem(std::str::from_utf8(&joined.certificate_pem).unwrap()).unwrap();
         let channel = self.channel(chain).await;
-        Agent::connect(channel, worker, HashMap::new()).await
+        Agent::connect(channel, worker, applied).await
     }
 }
 

@@ -39,7 +39,7 @@ async fn nobody_sees_only_what_is_public() {
 async fn another_clusters_credentials_are_refused() {
     let f = Fixture::new().await;
     let other = EnvironmentName::new("other").unwrap();
-    f.planes.create(&other).await.unwrap();
+    f.planes.create(&other, Vec::new()).await.unwrap();
     let stranger = peer(&f.planes, &other).await;
     let (status, answer) = f.send_as(&stranger, &[], "GET", MAPS, Value::Null).await;
     assert_eq!((status, &answer["reason"]), (StatusCode::UNAUTHORIZED, &json!("Unauthorized")));

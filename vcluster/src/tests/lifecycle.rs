@@ -20,7 +20,7 @@ async fn a_new_cluster_has_what_kubernetes_has() {
 async fn constants_have_uids_of_their_own_in_each_cluster() {
     let f = Fixture::new().await;
     let other = EnvironmentName::new("other").unwrap();
-    f.planes.create(&other).await.unwrap();
+    f.planes.create(&other, Vec::new()).await.unwrap();
     let uid = async |name: &EnvironmentName| {
         let client = f.planes.client(name, crate::User::internal("test"));
         client.get("clusterroles.rbac.authorization.k8s.io", "", "view").await.unwrap()["metadata"]["uid"].clone()
@@ -34,14 +34,14 @@ async fn constants_have_uids_of_their_own_in_each_cluster() {
 async fn a_name_is_used_once_and_a_deleted_cluster_is_gone() {
     let f = Fixture::new().await;
     let name = EnvironmentName::new(NAME).unwrap();
-    assert_eq!(f.planes.create(&name).await.unwrap_err().reason, "AlreadyExists");
+    assert_eq!(f.planes.create(&name, Vec::new()).await.unwrap_err().reason, "AlreadyExists");
     f.planes.delete(&name).await.unwrap();
     f.planes.delete(&name).await.unwrap();
     let (status, body) = f.send("GET", "/api/v1/namespaces", Value::Null).await;
     assert_eq!((status, &body["kind"]), (StatusCode::NOT_FOUND, &json!("Status")));
     assert!(f.planes.names().await.unwrap().is_empty());
     // The administrator of the old cluster is nobody in a new one of the same name.
-    f.planes.create(&name).await.unwrap();
+    f.planes.create(&name, Vec::new()).await.unwrap();
     assert_eq!(f.send("GET", "/api/v1/namespaces", Value::Null).await.0, StatusCode::UNAUTHORIZED);
 }
 
@@ -62,7 +62,7 @@ async fn creating_a_cluster_is_fast() {
     let mut times = Vec::new();
     for i in 0..20 {
         let start = std::time::Instant::now();
-        f.planes.create(&EnvironmentName::new(format!("e{i}")).unwrap()).await.unwrap();
+        f.planes.create(&EnvironmentName::new(format!("e{i}")).unwrap(), Vec::new()).await.unwrap();
         times.push(start.elapsed());
     }
     times.sort();
