@@ -1,9 +1,11 @@
 //! Admission: what a cluster adds to objects and refuses, beyond what their schema says.
 
+mod default_class;
 mod disruption;
 mod limit_range;
 mod namespace;
 mod pod;
+mod pod_security;
 mod quota;
 mod rbac;
 pub(crate) mod service;
@@ -33,11 +35,17 @@ pub(crate) async fn admit_create(call: &Call, target: &Target, object: &mut Valu
     if target.descriptor.namespaced {
         namespace::exists(call, target, object).await?;
     }
-    if target.is("", "pods") && target.subresource.is_empty() {
-        limit_range::defaults(call, target, object).await?;
-        service_account::admit(call, target, object).await?;
-        pod::priority(call, target, object).await?;
-        pod::tolerations(object);
+    match (&*target.descriptor.group, &*target.descriptor.plural) {
+        ("", "pods") => {
+            limit_range::defaults(call, target, object).await?;
+            service_account::admit(call, target, object).await?;
+            pod::priority(call, target, object).await?;
+            pod::tolerations(object);
+            pod::runtime(call, target, object).await?;
+        }
+        ("", "persistentvolumeclaims") => default_class::storage(call, object).await?,
+        ("networking.k8s.io", "ingresses") => default_class::ingress(call, object).await?,
+        _ => {}
     }
     Ok(())
 }
@@ -57,6 +65,10 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
 /// Refuses a new object that is complete and valid, or returns what else must be written together with it.
 pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
     limit_range::check(call, target, object).await?;
+    pod_security::check(call, target, None, object).await?;
+    if target.is("scheduling.k8s.io", "priorityclasses") {
+        pod::one_default(call, target, object).await?;
+    }
     if target.descriptor.group == "rbac.authorization.k8s.io" {
         rbac::no_escalation(call, target, object).await?;
     }
@@ -101,9 +113,12 @@ pub(crate) async fn validate_update(
     old: &Value,
     new: &Value,
 ) -> Result<Vec<Write>, ApiError> {
+    pod_security::check(call, target, Some(old), new).await?;
     if target.subresource.is_empty() {
         if target.is("", "persistentvolumeclaims") {
             limit_range::check(call, target, new).await?;
+        } else if target.is("scheduling.k8s.io", "priorityclasses") {
+            pod::one_default(call, target, new).await?;
         }
         let granted = |o: &Value| (o.get("rules").cloned(), o.get("subjects").cloned());
         if target.descriptor.group == "rbac.authorization.k8s.io" && granted(new) != granted(old) {

@@ -4,6 +4,7 @@ mod access;
 mod lifecycle;
 mod lists;
 mod objects;
+mod pod_security;
 mod pods;
 mod quotas;
 mod watches;
