@@ -1,7 +1,7 @@
 //! What every backend must do: one list of scenarios, run on each. Many retell those of kubernetes/apiserver
 //! `pkg/storage/testing` in the words of this crate.
 //!
-//! `sqlite_cold` is SQLite that forgets everything it holds in memory before every call, so that each answer comes from the file.
+//! `sqlite_cold` (and `all_cold` of `postgres`) is a store that forgets everything it holds in memory before every call, so that each answer comes from the database.
 
 mod compaction;
 mod feeds;
@@ -17,8 +17,8 @@ use bytes::Bytes;
 use vctl_runtime::tasks::Tasks;
 
 use crate::{
-    Entry, Event, Expect, Feed, Key, List, ListOptions, MemoryStore, Revision, Scope, SqliteStore, Store, StoreError,
-    StoreOptions, Tenant, TenantInfo, Watch, WatchError, Write,
+    Entry, Event, Expect, Feed, Key, List, ListOptions, MemoryStore, PostgresStore, Revision, Scope, SqliteStore,
+    Store, StoreError, StoreOptions, Tenant, TenantInfo, Watch, WatchError, Write, postgres::testing::Server,
 };
 
 /// Small enough to be filled by a scenario.
@@ -45,6 +45,18 @@ macro_rules! scenarios {
                 let (store, _directory) = super::sqlite().await;
                 super::$area::$name(std::sync::Arc::new(super::Cold(store))).await;
             })+)+
+        }
+        mod postgres {
+            /// All on one server, each in a database of its own; to start a server takes longer than any scenario.
+            #[tokio::test]
+            async fn all() {
+                super::postgres(false, vec![$($((stringify!($name), |s| Box::pin(super::$area::$name(s))),)+)+]).await;
+            }
+
+            #[tokio::test]
+            async fn all_cold() {
+                super::postgres(true, vec![$($((stringify!($name), |s| Box::pin(super::$area::$name(s))),)+)+]).await;
+            }
         }
     };
 }
@@ -75,27 +87,75 @@ scenarios! {
         a_name_can_be_used_again_a_number_cannot the_system_tenant_stays a_tenant_whose_documents_conflict_is_not_created
         an_unknown_tenant a_tenant_is_found_only_with_its_first_documents;
     feeds: the_feed_tells_commits_of_all_tenants_in_order the_feed_tells_of_tenants a_slow_feed_is_told_once_and_goes_on
-        the_feed_shows_what_can_be_read a_closed_store_refuses_everything;
+        the_feed_shows_what_can_be_read a_closed_store_refuses_everything the_end_of_a_store_is_told;
 }
 
-async fn sqlite() -> (SqliteStore, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let options = StoreOptions {
+fn options() -> StoreOptions {
+    StoreOptions {
         watch_buffer: WATCH_BUFFER,
         feed_capacity: FEED_CAPACITY,
         history_age: Duration::from_hours(1),
         maintenance: Duration::from_hours(1),
         ..StoreOptions::default()
-    };
-    let store = SqliteStore::open_with(directory.path(), &Tasks::new(), options).await.unwrap();
+    }
+}
+
+async fn sqlite() -> (SqliteStore, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open_with(directory.path(), &Tasks::new(), options()).await.unwrap();
     (store, directory)
 }
 
-/// Forgets before every call.
-struct Cold(SqliteStore);
+type Scenario = fn(Backend) -> futures::future::BoxFuture<'static, ()>;
 
-impl Cold {
-    async fn forget(&self) -> &SqliteStore {
+/// Runs the scenarios on Postgres, a few at a time, and names those that fail.
+async fn postgres(cold: bool, scenarios: Vec<(&'static str, Scenario)>) {
+    use futures::{FutureExt, StreamExt};
+
+    let server = Server::start();
+    let run = |(name, scenario): (&'static str, Scenario)| {
+        let server = &server;
+        async move {
+            let address = server.database().await;
+            let store = PostgresStore::open_with(&address, &Tasks::new(), options()).await.unwrap();
+            let store: Backend = if cold { Arc::new(Cold(store)) } else { Arc::new(store) };
+            let done = std::panic::AssertUnwindSafe(scenario(store.clone())).catch_unwind().await;
+            // Its connections make room for those of the next.
+            let _ = store.close().await;
+            (name, done.is_err())
+        }
+    };
+    let done: Vec<_> = futures::stream::iter(scenarios).map(run).buffer_unordered(4).collect().await;
+    let failed: Vec<_> = done.iter().filter(|(_, failed)| *failed).map(|(name, _)| name).collect();
+    assert!(failed.is_empty(), "these scenarios failed: {failed:?}");
+    assert!(done.len() > 80, "{}", done.len());
+}
+
+/// A store that can be told to forget what it holds in memory.
+#[async_trait::async_trait]
+trait Maintain: Store {
+    async fn maintain(&self) -> Result<(), StoreError>;
+}
+
+#[async_trait::async_trait]
+impl Maintain for SqliteStore {
+    async fn maintain(&self) -> Result<(), StoreError> {
+        Self::maintain(self).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Maintain for PostgresStore {
+    async fn maintain(&self) -> Result<(), StoreError> {
+        Self::maintain(self).await
+    }
+}
+
+/// Forgets before every call.
+struct Cold<S>(S);
+
+impl<S: Maintain> Cold<S> {
+    async fn forget(&self) -> &S {
         for _ in 0..2 {
             match self.0.maintain().await {
                 Ok(()) | Err(StoreError::Closed) => {}
@@ -107,7 +167,7 @@ impl Cold {
 }
 
 #[async_trait::async_trait]
-impl Store for Cold {
+impl<S: Maintain> Store for Cold<S> {
     async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError> {
         self.forget().await.create_tenant(name, documents).await
     }
@@ -143,6 +203,9 @@ impl Store for Cold {
     }
     async fn close(&self) -> Result<(), StoreError> {
         self.0.close().await
+    }
+    async fn ended(&self) -> Result<(), StoreError> {
+        self.0.ended().await
     }
 }
 

@@ -10,6 +10,7 @@
 //!   not in memory no write of it can be queued; so what is read from the database then is what is committed.
 
 pub(crate) mod cell;
+pub(crate) mod delegate;
 pub(crate) mod durable;
 mod maintenance;
 pub(crate) mod options;
@@ -23,7 +24,7 @@ mod tests;
 mod writer;
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     last_pass: AtomicU64,
     /// Bytes of loaded documents, about; made exact when it matters.
     cached: AtomicUsize,
+    /// Why the database is not ours any more, once it is so.
+    lost: OnceLock<StoreError>,
     /// How closing went, once it has.
     closed: tokio::sync::watch::Sender<Option<Result<(), StoreError>>>,
 }
@@ -63,6 +66,12 @@ pub(crate) struct Shared {
 impl Shared {
     fn tick(&self) -> u64 {
         self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The database belongs to another server: the store ends, with this as the reason.
+    pub(crate) fn lose(&self, reason: StoreError) {
+        let _ = self.lost.set(reason);
+        self.queue.end(StoreError::Closed);
     }
 }
 
@@ -97,6 +106,7 @@ impl Engine {
             ticks: AtomicU64::new(1),
             last_pass: AtomicU64::new(0),
             cached: AtomicUsize::new(0),
+            lost: OnceLock::new(),
             closed: tokio::sync::watch::Sender::new(None),
         });
         let tasks = tasks.child();
@@ -373,6 +383,16 @@ impl Engine {
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
         self.shared.queue.end(StoreError::Closed);
         self.tasks.stop();
+        self.ended().await
+    }
+
+    /// The shared state, for who finds out that the database is not ours any more.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Waits until the store has ended.
+    pub(crate) async fn ended(&self) -> Result<(), StoreError> {
         let mut closed = self.shared.closed.subscribe();
         match closed.wait_for(Option::is_some).await {
             Ok(result) => result.clone().unwrap_or(Ok(())),

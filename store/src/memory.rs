@@ -21,6 +21,7 @@ pub struct MemoryStore {
     state: Mutex<State>,
     feeds: Feeds,
     watch_buffer: usize,
+    closed: tokio::sync::watch::Sender<bool>,
 }
 
 struct State {
@@ -73,6 +74,7 @@ impl MemoryStore {
             state: Mutex::new(State { tenants: Some(tenants), next: 1 }),
             feeds: Feeds::new(feed_capacity),
             watch_buffer,
+            closed: tokio::sync::watch::Sender::new(false),
         }
     }
 
@@ -291,6 +293,13 @@ impl Store for MemoryStore {
             tenant.watchers.close();
         }
         self.feeds.close();
+        self.closed.send_replace(true);
+        Ok(())
+    }
+
+    async fn ended(&self) -> Result<(), StoreError> {
+        // The sender is ours: it cannot go first.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
         Ok(())
     }
 }

@@ -16,9 +16,8 @@ use std::path::Path;
 use vctl_runtime::tasks::Tasks;
 
 use crate::{
-    Entry, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, StoreOptions, Tenant, TenantInfo, Watch,
-    Write,
-    engine::{Engine, Opened},
+    StoreError, StoreOptions,
+    engine::{Engine, Opened, delegate::store_over_engine},
     sqlite::{journal::SqliteJournal, reader::SqliteReader},
 };
 
@@ -72,53 +71,4 @@ impl SqliteStore {
     }
 }
 
-#[async_trait::async_trait]
-impl Store for SqliteStore {
-    async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError> {
-        self.engine.create_tenant(name, documents).await
-    }
-
-    async fn delete_tenant(&self, tenant: Tenant) -> Result<(), StoreError> {
-        self.engine.delete_tenant(tenant).await
-    }
-
-    async fn tenants(&self) -> Result<Vec<TenantInfo>, StoreError> {
-        self.engine.tenants()
-    }
-
-    async fn tenant(&self, name: &str) -> Result<Option<TenantInfo>, StoreError> {
-        self.engine.tenant(name)
-    }
-
-    async fn revision(&self, tenant: Tenant) -> Result<Revision, StoreError> {
-        self.engine.revision(tenant)
-    }
-
-    async fn get(&self, tenant: Tenant, key: &Key) -> Result<(Option<Entry>, Revision), StoreError> {
-        self.engine.get(tenant, key).await
-    }
-
-    async fn list(&self, tenant: Tenant, options: ListOptions) -> Result<List, StoreError> {
-        self.engine.list(tenant, options).await
-    }
-
-    async fn transact(&self, tenant: Tenant, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
-        self.engine.transact(tenant, writes).await
-    }
-
-    async fn watch(&self, tenant: Tenant, scope: Scope, after: Revision) -> Result<Watch, StoreError> {
-        self.engine.watch(tenant, scope, after)
-    }
-
-    fn feed(&self) -> Box<dyn Feed> {
-        self.engine.feed()
-    }
-
-    async fn compact(&self, tenant: Tenant, revision: Revision) -> Result<(), StoreError> {
-        self.engine.compact(tenant, revision).await
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.engine.close().await
-    }
-}
+store_over_engine!(SqliteStore);

@@ -51,4 +51,10 @@ pub trait Store: Send + Sync {
 
     /// Ends all watches, finishes what was begun, closes files. Later calls return [`StoreError::Closed`].
     async fn close(&self) -> Result<(), StoreError>;
+
+    /// Completes when the store has ended: it was closed, or stopped with its tasks.
+    ///
+    /// # Errors
+    /// Why it ended by itself: [`StoreError::Locked`] when another server has taken the database over.
+    async fn ended(&self) -> Result<(), StoreError>;
 }

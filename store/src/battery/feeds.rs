@@ -78,3 +78,16 @@ pub(super) async fn a_closed_store_refuses_everything(store: Backend) {
     refused(store.compact(SYSTEM, 1).await.err());
     store.close().await.unwrap();
 }
+
+pub(super) async fn the_end_of_a_store_is_told(store: Backend) {
+    {
+        let ended = store.ended();
+        let mut ended = std::pin::pin!(ended);
+        put(&store, SYSTEM, &pod("a"), "x").await;
+        assert!(futures::poll!(&mut ended).is_pending());
+    }
+    let (ended, closed) = futures::join!(within(store.ended()), store.close());
+    ended.unwrap();
+    closed.unwrap();
+    within(store.ended()).await.unwrap();
+}

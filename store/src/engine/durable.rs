@@ -95,6 +95,18 @@ pub(crate) trait Journal: Send {
 #[derive(Debug)]
 pub(crate) struct CommitError {
     pub(crate) error: StoreError,
+    pub(crate) failure: Failure,
+}
+
+/// What a failed commit means for what is to be written next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// One of the changes cannot be written: the others may be.
+    Rejected,
+    /// The database cannot be reached now: nothing was written, and to try one by one is in vain.
+    Unreachable,
     /// What is on the disk is not known any more: nothing may be written before a restart has looked.
-    pub(crate) fatal: bool,
+    Unknown,
+    /// The database belongs to another server by now: this one must end.
+    Lost,
 }

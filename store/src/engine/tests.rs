@@ -4,7 +4,10 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::sync::mpsc;
 
-use super::{durable::CommitError, *};
+use super::{
+    durable::{CommitError, Failure},
+    *,
+};
 use crate::{Event, WatchError};
 
 /// A database that is always empty.
@@ -81,8 +84,8 @@ fn bench() -> Bench {
     Bench { engine: Engine::start(opened, &Tasks::new(), options), say, tried }
 }
 
-fn failure(fatal: bool) -> Verdict {
-    Err(CommitError { error: StoreError::backend("told to fail"), fatal })
+fn failure(failure: Failure) -> Verdict {
+    Err(CommitError { error: StoreError::backend("told to fail"), failure })
 }
 
 fn pod(name: &str) -> Key {
@@ -124,7 +127,7 @@ async fn a_conflict_with_a_write_that_fails_is_none() {
     let bench = bench();
     let tell = async {
         // With the barrier of the one that waits, then alone; then the one that waited.
-        for (count, verdict) in [(1, failure(false)), (2, failure(false)), (3, Ok(()))] {
+        for (count, verdict) in [(1, failure(Failure::Rejected)), (2, failure(Failure::Rejected)), (3, Ok(()))] {
             tried(&bench, count).await;
             bench.say.send(verdict).unwrap();
         }
@@ -151,7 +154,7 @@ async fn a_conflict_with_a_write_that_succeeds_shows_it() {
 async fn only_what_cannot_be_written_fails() {
     let bench = bench();
     // The group, then each alone: the first write of tenant 0 fails again, and takes the second with it.
-    for verdict in [failure(false), failure(false), Ok(())] {
+    for verdict in [failure(Failure::Rejected), failure(Failure::Rejected), Ok(())] {
         bench.say.send(verdict).unwrap();
     }
     let (a, b, c) = futures::join!(create(&bench, 0, "a"), create(&bench, 0, "b"), create(&bench, 1, "c"));
@@ -168,7 +171,7 @@ async fn after_a_fatal_failure_only_reading_goes_on() {
     bench.say.send(Ok(())).unwrap();
     create(&bench, 0, "a").await.unwrap();
     let mut watch = bench.engine.watch(Tenant(0), Scope::all("pods"), 1).unwrap();
-    bench.say.send(failure(true)).unwrap();
+    bench.say.send(failure(Failure::Unknown)).unwrap();
     assert!(create(&bench, 0, "b").await.is_err());
     let refused = create(&bench, 1, "c").await;
     assert!(matches!(refused, Err(StoreError::Backend(_))), "{refused:?}");
@@ -200,4 +203,32 @@ async fn an_idle_tenant_holds_nothing() {
     bench.engine.maintain().await.unwrap();
     let state = cell.lock();
     assert!(state.resources.is_empty() && !state.complete && !state.ring.reaches(0));
+}
+
+#[tokio::test]
+async fn without_the_database_all_fail_at_once_and_it_goes_on_later() {
+    let bench = bench();
+    bench.say.send(failure(Failure::Unreachable)).unwrap();
+    let (a, b, c) = futures::join!(create(&bench, 0, "a"), create(&bench, 0, "b"), create(&bench, 1, "c"));
+    assert!(a.is_err() && b.is_err() && c.is_err());
+    assert_eq!(*bench.tried.lock().unwrap(), [3], "not one by one");
+    bench.say.send(Ok(())).unwrap();
+    assert_eq!(create(&bench, 0, "a").await.unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn a_store_that_belongs_to_another_server_ends() {
+    let bench = bench();
+    bench.say.send(Ok(())).unwrap();
+    create(&bench, 0, "a").await.unwrap();
+    let mut watch = bench.engine.watch(Tenant(0), Scope::all("pods"), 1).unwrap();
+    let lost = CommitError { error: StoreError::Locked("taken over".to_owned()), failure: Failure::Lost };
+    bench.say.send(Err(lost)).unwrap();
+    assert!(matches!(create(&bench, 0, "b").await, Err(StoreError::Locked(_))));
+    assert!(matches!(bench.engine.ended().await, Err(StoreError::Locked(_))));
+    assert_eq!(watch.next().await, Err(WatchError::Closed));
+    assert!(
+        matches!(bench.engine.get(Tenant(0), &pod("a")).await, Err(StoreError::Closed)),
+        "what it holds may be stale"
+    );
 }

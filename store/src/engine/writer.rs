@@ -10,7 +10,7 @@ use crate::{
     engine::{
         Shared,
         cell::{Cell, Life},
-        durable::{Change, CommitError, Journal},
+        durable::{Change, CommitError, Failure, Journal},
         queue::Job,
     },
 };
@@ -72,6 +72,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut journal: Box<dyn Journal>) {
     shared.feeds.close();
     shared.reader.close().await;
     let closed = journal.close().await;
+    let closed = shared.lost.get().map_or(closed, |reason| Err(reason.clone()));
     shared.closed.send_replace(Some(closed));
     drop(ending);
 }
@@ -94,14 +95,14 @@ async fn gather(shared: &Shared) {
 /// on top of them.
 async fn commit(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) {
     let (alone, Err(failed)) = (jobs.len() == 1, group(shared, journal, jobs).await) else { return };
-    if alone || failed.cause.fatal {
+    if alone || failed.cause.failure != Failure::Rejected {
         return fail(shared, failed.jobs, &failed.cause);
     }
     let mut left: VecDeque<Job> = failed.jobs.into();
     while let Some(job) = left.pop_front() {
         if let Err(failed) = group(shared, journal, vec![job]).await {
             let mut jobs = failed.jobs;
-            if failed.cause.fatal {
+            if failed.cause.failure != Failure::Rejected {
                 jobs.extend(left.drain(..));
             } else if let Some(tenant) = jobs.first().and_then(Job::tenant) {
                 let (same, others) = left.into_iter().partition(|j| j.tenant() == Some(tenant));
@@ -182,9 +183,13 @@ fn tell(shared: &Shared, tenant: Tenant, events: Vec<Arc<Event>>) {
 
 /// Fails the jobs, and with them everything that was decided on top of them.
 fn fail(shared: &Shared, mut jobs: Vec<Job>, cause: &CommitError) {
-    tracing::error!(error = %cause.error, fatal = cause.fatal, writes = jobs.len(), "writes failed");
-    if cause.fatal {
-        shared.queue.end(cause.error.clone());
+    tracing::error!(error = %cause.error, failure = ?cause.failure, writes = jobs.len(), "writes failed");
+    match cause.failure {
+        Failure::Rejected | Failure::Unreachable => {}
+        Failure::Unknown => shared.queue.end(cause.error.clone()),
+        Failure::Lost => shared.lose(cause.error.clone()),
+    }
+    if matches!(cause.failure, Failure::Unknown | Failure::Lost) {
         jobs.extend(shared.queue.take(usize::MAX));
     }
     // Each tenant once: what is decided after that is right again.

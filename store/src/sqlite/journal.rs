@@ -2,7 +2,7 @@ use sqlx::{Connection, Row};
 
 use crate::{
     StoreError, Tenant,
-    engine::durable::{Change, CommitError, Journal},
+    engine::durable::{Change, CommitError, Failure, Journal},
     sqlite::{
         file::{DataFile, code, describe},
         schema::{last_id, row_id},
@@ -106,12 +106,12 @@ impl Journal for SqliteJournal {
     async fn commit(&mut self, changes: &[Change]) -> Result<(), CommitError> {
         let Err(error) = self.write(changes).await else { return Ok(()) };
         self.roll_back().await;
-        let fatal = is_fatal(&error);
+        let failure = if is_fatal(&error) { Failure::Unknown } else { Failure::Rejected };
         let mut error = describe(&self.file.path, &error);
-        if fatal {
+        if failure == Failure::Unknown {
             error = StoreError::backend(format!("{error}; nothing more is written until the server is restarted"));
         }
-        Err(CommitError { error, fatal })
+        Err(CommitError { error, failure })
     }
 
     async fn sweep(&mut self) -> Result<bool, StoreError> {
