@@ -22,7 +22,10 @@ pub mod event;
 mod event_expiry;
 mod fan_out;
 mod garbage;
+mod hash;
 mod hints;
+mod history;
+mod int_or_percent;
 mod namespace;
 mod object;
 mod pod;
@@ -37,6 +40,7 @@ mod scan;
 mod scheduler;
 mod service_account;
 mod service_ports;
+mod stateful_set;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -274,7 +278,11 @@ impl Shared {
             Controller::RootCa => root_ca::reconcile(cx, namespace).await,
             Controller::GarbageScan => garbage::scan(cx).await,
             Controller::GarbageObject => garbage::object(cx, namespace, name).await,
-            Controller::ReplicaSet => replica_set::reconcile(cx, namespace, name).await,
+            Controller::ReplicaSet => replica_set::reconcile(cx, &replica_set::REPLICA_SET, namespace, name).await,
+            Controller::ReplicationController => {
+                replica_set::reconcile(cx, &replica_set::REPLICATION_CONTROLLER, namespace, name).await
+            }
+            Controller::StatefulSet => stateful_set::reconcile(cx, namespace, name).await,
             Controller::Deployment => deployment::reconcile(cx, namespace, name).await,
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
             Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,

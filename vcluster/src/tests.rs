@@ -113,6 +113,13 @@ impl Fixture {
         value
     }
 
+    /// The store's newest revision of the cluster.
+    pub(super) async fn store_revision(&self) -> u64 {
+        use vctl_store::Store;
+        let tenant = self.store.tenant(NAME).await.unwrap().unwrap().tenant;
+        self.store.revision(tenant).await.unwrap()
+    }
+
     pub(super) async fn config_map(&self, name: &str, data: &str) -> Value {
         self.ok("POST", "/api/v1/namespaces/default/configmaps", config_map(name, data)).await
     }

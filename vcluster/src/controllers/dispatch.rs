@@ -114,7 +114,9 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             }
         }
         "deployments.apps" => wakes.push(this(Controller::Deployment)),
-        "pods" | "replicasets.apps" | "endpointslices.discovery.k8s.io" => {
+        "replicationcontrollers" => wakes.push(this(Controller::ReplicationController)),
+        "statefulsets.apps" => wakes.push(this(Controller::StatefulSet)),
+        "pods" | "replicasets.apps" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
             let new = event.value.as_ref().and_then(|v| serde_json::from_slice::<Value>(v).ok());
             let old = event.previous.as_ref().and_then(|(_, v)| serde_json::from_slice::<Value>(v).ok());
             match resource {
@@ -123,6 +125,7 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
                     wakes.push(this(Controller::ReplicaSet));
                     owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes);
                 }
+                "controllerrevisions.apps" => owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes),
                 _ => slices(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes),
             }
         }
@@ -162,6 +165,8 @@ fn owners(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes:
         let controller = match (group, text(reference, "/kind")) {
             ("apps", "ReplicaSet") => Controller::ReplicaSet,
             ("apps", "Deployment") => Controller::Deployment,
+            ("apps", "StatefulSet") => Controller::StatefulSet,
+            ("", "ReplicationController") => Controller::ReplicationController,
             _ => return,
         };
         let wake = Wake::Now(controller, namespace.clone(), text(reference, "/name").into());

@@ -14,8 +14,12 @@ use super::{
 };
 
 /// Controllers that adopt orphans, with the resource they are.
-const ADOPTERS: [(&str, Controller); 2] =
-    [("replicasets.apps", Controller::ReplicaSet), ("deployments.apps", Controller::Deployment)];
+const ADOPTERS: [(&str, Controller); 4] = [
+    ("replicasets.apps", Controller::ReplicaSet),
+    ("deployments.apps", Controller::Deployment),
+    ("replicationcontrollers", Controller::ReplicationController),
+    ("statefulsets.apps", Controller::StatefulSet),
+];
 
 /// Labels as the selector wants them.
 fn as_value(labels: &Labels) -> Value {
@@ -56,7 +60,12 @@ async fn wake(cx: &Context<'_>, namespace: &str, changed: &Changed) -> Result<()
         for (resource, controller) in ADOPTERS {
             for adopter in parsed(cx, resource, namespace).await? {
                 let selector = adopter.pointer("/spec/selector").unwrap_or(&Value::Null);
-                if LabelSelector::from_object(selector).is_ok_and(|s| labels.iter().any(|l| s.matches(l))) {
+                let selector = if controller == Controller::ReplicationController {
+                    Ok(LabelSelector::from_map(selector))
+                } else {
+                    LabelSelector::from_object(selector)
+                };
+                if selector.is_ok_and(|s| labels.iter().any(|l| s.matches(l))) {
                     cx.wake(controller, namespace, name(&adopter));
                 }
             }

@@ -12,6 +12,7 @@ use vctl_runtime::clock::Clock;
 use vctl_store::Tenant;
 
 /// Who reconciles a key.
+#[expect(clippy::enum_variant_names, reason = "the kind is called ReplicationController")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Controller {
     Scan,
@@ -22,7 +23,9 @@ pub(super) enum Controller {
     GarbageScan,
     GarbageObject,
     ReplicaSet,
+    ReplicationController,
     Deployment,
+    StatefulSet,
     Endpoints,
     EndpointSlice,
     Scheduler,
@@ -41,7 +44,9 @@ impl Controller {
             Self::RootCa => "system:serviceaccount:kube-system:root-ca-cert-publisher",
             Self::GarbageScan | Self::GarbageObject => "system:serviceaccount:kube-system:generic-garbage-collector",
             Self::ReplicaSet => "system:serviceaccount:kube-system:replicaset-controller",
+            Self::ReplicationController => "system:serviceaccount:kube-system:replication-controller",
             Self::Deployment => "system:serviceaccount:kube-system:deployment-controller",
+            Self::StatefulSet => "system:serviceaccount:kube-system:statefulset-controller",
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::Scheduler => "system:kube-scheduler",

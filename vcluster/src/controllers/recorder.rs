@@ -72,6 +72,8 @@ struct State {
     seen: Bounded<Option<Seen>>,
     similar: Bounded<Similar>,
     budgets: Bounded<Budget>,
+    /// When the newest event was named for. Events are named by nanoseconds, and a reconcile has one time for all of its events.
+    newest: Option<Timestamp>,
 }
 
 /// What to do with an event.
@@ -89,6 +91,14 @@ fn hash(parts: impl Hash) -> u64 {
 }
 
 impl State {
+    /// A time for a name that no event of this process has: now, or as little later as need be.
+    fn unique(&mut self, now: Timestamp) -> Timestamp {
+        let next = self.newest.and_then(|t| t.checked_add(SignedDuration::from_nanos(1)).ok());
+        let at = next.map_or(now, |n| n.max(now));
+        self.newest = Some(at);
+        at
+    }
+
     /// Decides, and rewrites the message of summarised events.
     fn decide(&mut self, tenant: Tenant, component: &str, draft: &mut Draft, now: Timestamp) -> Decision {
         let object =
@@ -163,7 +173,8 @@ impl Recorder {
                 }
             }
         };
-        let event = draft.build(component, now);
+        let at = self.lock().unique(now);
+        let event = draft.build(component, at);
         let name = text(&event, "/metadata/name").to_owned();
         client.create("events", draft.namespace(), event).await?;
         *self.lock().seen.entry(key, || None) = Some(Seen { name, count: 1 });
@@ -181,6 +192,15 @@ mod tests {
     fn draft(message: &str) -> Draft {
         let pod = json!({ "metadata": { "name": "p", "namespace": "ns", "uid": "u" } });
         Draft::new("v1", "Pod", &pod, EventType::Normal, "R", message)
+    }
+
+    #[test]
+    fn events_of_one_moment_have_names_of_their_own() {
+        let mut state = State::default();
+        let now = Timestamp::from_second(9).unwrap();
+        let (a, b) = (state.unique(now), state.unique(now));
+        assert_eq!((a, b.duration_since(a).as_nanos()), (now, 1));
+        assert_eq!(state.unique(Timestamp::from_second(10).unwrap()).as_second(), 10);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! ReplicaSets: so many pods of a template (`pkg/controller/replicaset` upstream).
+//! ReplicaSets and ReplicationControllers: so many pods of a template (`pkg/controller/replicaset` and `replication` upstream, which share
+//! their code too).
 //!
 //! Upstream's expectations guard against acting on a stale cache; here every reconcile reads what is stored, so they are not needed.
 
@@ -16,9 +17,36 @@ use super::{
     pod, pod_control,
 };
 
-const RESOURCE: &str = "replicasets.apps";
-const OWNER: (&str, &str) = ("apps/v1", "ReplicaSet");
-const TYPE: (&str, &str, &str) = (RESOURCE, "apps/v1", "ReplicaSet");
+/// What differs between the two kinds.
+pub(super) struct Kind {
+    resource: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
+    /// The selector is a map of labels, not a LabelSelector; `status.terminatingReplicas` does not exist.
+    is_old: bool,
+}
+
+pub(super) const REPLICA_SET: Kind =
+    Kind { resource: "replicasets.apps", api_version: "apps/v1", kind: "ReplicaSet", is_old: false };
+pub(super) const REPLICATION_CONTROLLER: Kind =
+    Kind { resource: "replicationcontrollers", api_version: "v1", kind: "ReplicationController", is_old: true };
+
+impl Kind {
+    fn selector(&self, set: &Value) -> Option<LabelSelector> {
+        let selector = &set["spec"]["selector"];
+        if self.is_old {
+            // An empty selector selects nothing: the API never stores one.
+            selector.as_object().is_some_and(|s| !s.is_empty()).then(|| LabelSelector::from_map(selector))
+        } else {
+            LabelSelector::from_object(selector).ok()
+        }
+    }
+
+    fn owner(&self) -> pod_control::OwnerType {
+        (self.api_version, self.kind)
+    }
+}
+
 /// Pods created or deleted in one reconcile, as upstream's `BurstReplicas`.
 const BURST: usize = 500;
 
@@ -51,36 +79,43 @@ fn plan(set: &Value, active: &[Value], related: &[Value], now: Timestamp) -> Pla
     }
 }
 
-pub(super) async fn reconcile(cx: &Context<'_>, namespace: &str, name: &str) -> Result<Option<Timestamp>, Failure> {
-    let Some(set) = cx.find(RESOURCE, namespace, name).await? else { return Ok(None) };
-    let Ok(selector) = LabelSelector::from_object(&set["spec"]["selector"]) else { return Ok(None) };
+pub(super) async fn reconcile(
+    cx: &Context<'_>,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Timestamp>, Failure> {
+    let Some(set) = cx.find(kind.resource, namespace, name).await? else { return Ok(None) };
+    let Some(selector) = kind.selector(&set) else { return Ok(None) };
     let candidates = cx.list("pods", namespace).await?;
-    let ours = claim_all(cx, &set, TYPE, "pods", candidates, &selector, pod::is_active).await?;
+    let of = (kind.resource, kind.api_version, kind.kind);
+    let ours = claim_all(cx, &set, of, "pods", candidates, &selector, pod::is_active).await?;
     let terminating = ours.iter().filter(|p| pod::is_terminating(p)).count();
     let mut active: Vec<Value> = ours.into_iter().filter(pod::is_active).collect();
-    let related = if wanted(&set) < active.len() as i64 { related_pods(cx, &set, &active).await? } else { Vec::new() };
+    let related =
+        if wanted(&set) < active.len() as i64 { related_pods(cx, kind, &set, &active).await? } else { Vec::new() };
 
     let failure = match plan(&set, &active, &related, cx.now) {
         Plan::Nothing => None,
         Plan::Create(count) => {
-            let reference = controller_reference(&set, "apps/v1", "ReplicaSet");
+            let reference = controller_reference(&set, kind.api_version, kind.kind);
             let new = pod::from_template(&set["spec"]["template"], &set, reference);
-            let (created, error) = pod_control::create(cx, &set, OWNER, vec![new; count]).await;
+            let (created, error) = pod_control::create(cx, &set, kind.owner(), vec![new; count]).await;
             active.extend(created);
             error.map(|e| ("FailedCreate", e))
         }
         Plan::Delete(pods) => {
-            let (deleted, error) = pod_control::delete(cx, &set, OWNER, &pods).await;
+            let (deleted, error) = pod_control::delete(cx, &set, kind.owner(), &pods).await;
             active.retain(|p| !deleted.iter().any(|d| d == uid(p)));
             error.map(|e| ("FailedDelete", e))
         }
     };
     let shown = failure.as_ref().map(|(reason, e)| (*reason, e.message.as_str()));
-    let status = status::of(&set, &active, terminating, shown, cx.now);
+    let status = status::of(&set, &active, (!kind.is_old).then_some(terminating), shown, cx.now);
     if status != set["status"] {
         let mut changed = set.clone();
         changed["status"] = status;
-        match cx.client.update(RESOURCE, namespace, name, "status", changed).await {
+        match cx.client.update(kind.resource, namespace, name, "status", changed).await {
             Err(e) if e.code == 404 => return Ok(None),
             Err(e) => return Err(e.into()),
             Ok(_) => {}
@@ -94,10 +129,10 @@ pub(super) async fn reconcile(cx: &Context<'_>, namespace: &str, name: &str) -> 
 }
 
 /// Active pods of all ReplicaSets that have this one's controller; its own when it has none.
-async fn related_pods(cx: &Context<'_>, set: &Value, active: &[Value]) -> Result<Vec<Value>, Failure> {
+async fn related_pods(cx: &Context<'_>, kind: &Kind, set: &Value, active: &[Value]) -> Result<Vec<Value>, Failure> {
     let namespace = super::object::namespace(set);
     let Some(owner) = controller_of(set) else { return Ok(active.to_vec()) };
-    let siblings = cx.list(RESOURCE, namespace).await?;
+    let siblings = cx.list(kind.resource, namespace).await?;
     let uids: Vec<&str> = siblings
         .iter()
         .filter(|s| controller_of(s).is_some_and(|o| text(o, "/uid") == text(owner, "/uid")))

@@ -31,6 +31,8 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     for (resource, controllers) in [
         ("deployments.apps", &[Controller::Deployment][..]),
         ("replicasets.apps", &[Controller::ReplicaSet]),
+        ("replicationcontrollers", &[Controller::ReplicationController]),
+        ("statefulsets.apps", &[Controller::StatefulSet]),
         ("services", &[Controller::Endpoints, Controller::EndpointSlice]),
     ] {
         for entry in cx.stored(resource, None).await? {

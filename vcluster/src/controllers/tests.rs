@@ -1,4 +1,7 @@
-//! The controllers together, over the memory store and a small API.
+//! The controllers together, over the memory store and a small API; those of [`pipeline`] over the real one.
+
+mod pipeline;
+mod stateful_sets;
 
 use std::time::Duration;
 

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::controllers::object::{int, text};
+use crate::controllers::{
+    int_or_percent::scaled,
+    object::{int, text},
+};
 
 /// `spec.replicas`; 1 when absent.
 pub(super) fn replicas(object: &Value) -> i64 {
@@ -11,18 +14,6 @@ pub(super) fn replicas(object: &Value) -> i64 {
 
 pub(super) fn is_rolling(deployment: &Value) -> bool {
     text(deployment, "/spec/strategy/type") != "Recreate"
-}
-
-/// An int-or-percent of `total`.
-fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
-    match value {
-        Value::String(percent) => {
-            let percent: i64 = percent.trim_end_matches('%').parse().unwrap_or(0);
-            let product = percent.saturating_mul(total);
-            if round_up { (product + 99) / 100 } else { product / 100 }
-        }
-        number => number.as_i64().unwrap_or(0),
-    }
 }
 
 /// (maxSurge rounded up, maxUnavailable rounded down); both 0 gives (0, 1), as a rollout could not move otherwise.

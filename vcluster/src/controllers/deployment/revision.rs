@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::numbers::{max_surge, replicas};
-use crate::controllers::object::{
-    annotation, controller_reference, entry, int, name, namespace, set_annotation, set_label, text,
+use crate::controllers::{
+    hash::safe_hash,
+    object::{annotation, controller_reference, entry, int, name, namespace, set_annotation, set_label, text},
 };
 
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -40,54 +41,6 @@ fn without_hash(template: &Value) -> Value {
     template
 }
 
-/// FNV-1a over the template in canonical form and the collision count, in the alphabet of generated names. The value itself need not be
-/// upstream's (ReplicaSets are found by their template, not by hash); length and alphabet are.
-pub(super) fn template_hash(template: &Value, collisions: Option<i64>) -> String {
-    let mut hash = Fnv(0x811c_9dc5);
-    feed(template, &mut hash);
-    if let Some(count) = collisions {
-        hash.write(&(count as u32).to_le_bytes());
-    }
-    hash.0.to_string().bytes().map(|b| char::from(b"bcdfghjklmnpqrstvwxz2456789"[usize::from(b) % 27])).collect()
-}
-
-/// 32-bit FNV-1a.
-struct Fnv(u32);
-
-impl Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-        }
-    }
-}
-
-/// Feeds a document with its keys in order, independent of how the map keeps them.
-fn feed(value: &Value, hash: &mut Fnv) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.iter().filter(|(_, v)| !v.is_null()).map(|(k, _)| k).collect();
-            keys.sort();
-            hash.write(b"{");
-            for key in keys {
-                hash.write(key.as_bytes());
-                hash.write(b":");
-                feed(&map[key], hash);
-            }
-            hash.write(b"}");
-        }
-        Value::Array(items) => {
-            hash.write(b"[");
-            for item in items {
-                feed(item, hash);
-                hash.write(b",");
-            }
-            hash.write(b"]");
-        }
-        other => hash.write(other.to_string().as_bytes()),
-    }
-}
-
 /// The revision that an object is annotated with; 0 when it has none.
 pub(super) fn revision_of(object: &Value) -> i64 {
     annotation(object, REVISION).and_then(|r| r.parse().ok()).unwrap_or(0)
@@ -97,7 +50,7 @@ pub(super) fn revision_of(object: &Value) -> i64 {
 pub(super) fn new_set(deployment: &Value) -> Value {
     let collisions = int(deployment, "/status/collisionCount");
     let mut template = deployment["spec"]["template"].clone();
-    let hash = template_hash(&template, collisions);
+    let hash = safe_hash(&template, collisions);
     set_label(&mut template, HASH_LABEL, &hash);
     let mut selector = deployment["spec"]["selector"].clone();
     entry(&mut selector, "matchLabels").insert(HASH_LABEL.into(), hash.as_str().into());
@@ -169,18 +122,6 @@ pub(super) fn find_new(deployment: &Value, sets: &[Value]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_hash_is_stable_short_and_moves_with_template_and_collisions() {
-        let template = json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "x": 1, "y": [true, "s"] } });
-        let hash = template_hash(&template, None);
-        assert_eq!(hash, template_hash(&template.clone(), None));
-        assert!(hash.len() <= 10 && hash.bytes().all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b)));
-        assert_ne!(hash, template_hash(&template, Some(1)));
-        let mut other = template;
-        other["spec"]["x"] = 2.into();
-        assert_ne!(hash, template_hash(&other, None));
-    }
 
     #[test]
     fn going_back_gives_the_old_set_a_new_revision_and_keeps_its_history() {

@@ -1,4 +1,4 @@
-//! The status of a ReplicaSet.
+//! The status of a ReplicaSet or ReplicationController.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -9,11 +9,11 @@ use crate::controllers::{
     pod,
 };
 
-/// The whole status. `failure` is the reason and message of what could not be done in this reconcile.
+/// The whole status; `terminating` is left out where the kind has no such field. `failure` is the reason and message of what could not be done in this reconcile.
 pub(super) fn of(
     set: &Value,
     active: &[Value],
-    terminating: usize,
+    terminating: Option<usize>,
     failure: Option<(&str, &str)>,
     now: Timestamp,
 ) -> Value {
@@ -30,7 +30,9 @@ pub(super) fn of(
     count("fullyLabeledReplicas", active.iter().filter(|p| template.matches(labels(p))).count());
     count("readyReplicas", active.iter().filter(|p| pod::is_ready(p)).count());
     count("availableReplicas", active.iter().filter(|p| pod::is_available(p, min_ready, now)).count());
-    status.insert("terminatingReplicas".into(), terminating.into());
+    if let Some(terminating) = terminating {
+        status.insert("terminatingReplicas".into(), terminating.into());
+    }
     status.insert("observedGeneration".into(), int(set, "/metadata/generation").unwrap_or(0).into());
     let mut conditions = list(set, "/status/conditions").to_vec();
     let present = conditions.iter().any(|c| text(c, "/type") == "ReplicaFailure");
@@ -68,7 +70,7 @@ mod tests {
             pod(json!({ "a": "b" }), "2026-01-01T00:00:45Z"),
             json!({}),
         ];
-        let status = of(&set, &pods, 1, Some(("FailedCreate", "no")), now);
+        let status = of(&set, &pods, Some(1), Some(("FailedCreate", "no")), now);
         assert_eq!(
             status,
             json!({
@@ -80,7 +82,7 @@ mod tests {
         );
         set["status"] = status;
         assert_eq!(
-            of(&set, &[], 0, None, now),
+            of(&set, &[], Some(0), None, now),
             json!({ "replicas": 0, "terminatingReplicas": 0, "observedGeneration": 4 })
         );
     }
