@@ -36,6 +36,8 @@ pub struct Descriptor {
     pub custom: bool,
     /// Whether objects have `metadata.generation` that grows with `spec`.
     pub has_generation: bool,
+    /// What the CustomResourceDefinition says of this version.
+    pub definition: Option<Arc<crate::crd::Version>>,
 }
 
 /// A subresource such as `status` or `scale`.
@@ -98,10 +100,12 @@ impl Catalog {
         self.rows.iter().find(|d| d.kind == kind && d.group == group && d.version == version)
     }
 
-    /// The resource stored under a group-resource (`deployments.apps`), in its storage version.
+    /// The resource stored under a group-resource (`deployments.apps`), in its storage version, or in another one where that is not served.
     pub fn stored(&self, group_resource: &str) -> Option<&Arc<Descriptor>> {
         let (plural, group) = group_resource.split_once('.').unwrap_or((group_resource, ""));
-        self.rows.iter().find(|d| d.plural == plural && d.group == group && d.version == d.storage_version)
+        let mut rows = self.rows.iter().filter(|d| d.plural == plural && d.group == group);
+        let first = rows.clone().next();
+        rows.find(|d| d.version == d.storage_version).or(first)
     }
 
     /// This catalog with more rows (custom resources).

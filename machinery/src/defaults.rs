@@ -13,6 +13,9 @@ use crate::catalog::Descriptor;
 
 /// Fills in what the client left out, in place; idempotent.
 pub fn apply(descriptor: &Descriptor, object: &mut Value) {
+    if let Some(definition) = &descriptor.definition {
+        return definition.default(object);
+    }
     let Some(fields) = object.as_object_mut() else { return };
     match (descriptor.group.as_str(), descriptor.plural.as_str()) {
         ("", "pods") => pod::pod(fields),

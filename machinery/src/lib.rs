@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod catalog;
+pub mod crd;
 pub mod defaults;
 pub mod names;
 pub mod openapi;

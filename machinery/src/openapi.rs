@@ -2,6 +2,7 @@
 //!
 //! Documents are made when asked for and not kept; the index's hashes come from what they are made of, so that they need no document.
 
+mod custom;
 mod gnostic;
 mod operations;
 mod schemas;

@@ -9,6 +9,7 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use serde_json::Value;
 
+pub(crate) use decode::decode_metadata;
 pub use decode::{Strict, decode, decode_kind};
 pub use json::parse_json;
 

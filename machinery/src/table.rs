@@ -79,6 +79,12 @@ fn printer(descriptor: &Descriptor) -> Option<&'static Printer> {
 
 /// `columnDefinitions` of a resource.
 pub fn columns(descriptor: &Descriptor) -> Value {
+    if let Some(definition) = &descriptor.definition {
+        let name = json!({
+            "name": NAME.name, "type": NAME.kind, "format": NAME.format, "description": describe(NAME.name), "priority": 0,
+        });
+        return std::iter::once(name).chain(definition.columns()).collect();
+    }
     let columns = match printer(descriptor) {
         Some(printer) => printer.columns,
         None if descriptor.custom => &[NAME, AGE],
@@ -105,6 +111,9 @@ fn describe(column: &str) -> &'static str {
 
 /// The `cells` of one object.
 pub fn cells(descriptor: &Descriptor, object: &Value, now: Timestamp) -> Vec<Value> {
+    if let Some(definition) = &descriptor.definition {
+        return std::iter::once(name(object)).chain(definition.cells(object, now)).collect();
+    }
     match printer(descriptor) {
         Some(printer) => (printer.cells)(object, now),
         None if descriptor.custom => vec![name(object), age::of(object, now)],

@@ -41,7 +41,9 @@ pub fn create(descriptor: &Descriptor, object: &Value) -> Vec<FieldError> {
     let mut errors = Errors::default();
     let root = At::root(object);
     metadata::create(descriptor, &root, &mut errors);
-    if !descriptor.custom {
+    if let Some(definition) = &descriptor.definition {
+        definition.validate_create(object, &mut errors.0);
+    } else if !descriptor.custom {
         kind(descriptor, &root, &mut errors);
     }
     errors.0
@@ -50,8 +52,12 @@ pub fn create(descriptor: &Descriptor, object: &Value) -> Vec<FieldError> {
 /// Checks a change: the new object by itself, and what must not change. `subresource` is "" or "status", "scale", ..
 pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::default();
+    let documents = (new, old);
     let (new, old) = (At::root(new), At::root(old));
     metadata::update(&new, &old, &mut errors);
+    if let Some(definition) = &descriptor.definition {
+        definition.validate_update(subresource, documents.0, documents.1, &mut errors.0);
+    }
     if subresource.is_empty() && !descriptor.custom {
         // Only what changes is checked: an object that is there must be able to lose its finalizers.
         if !check::same(new.field("spec").value, old.field("spec").value) || !new.field("spec").exists() {
@@ -63,6 +69,13 @@ pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Val
         workload::update(descriptor, &new, &old, &mut errors);
         cluster::update(descriptor, &new, &old, &mut errors);
     }
+    errors.0
+}
+
+/// Checks the metadata of a resource that lies inside of another one (`x-kubernetes-embedded-resource`).
+pub(crate) fn embedded_metadata(metadata: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    metadata::embedded(&At { value: metadata, path: path.to_owned() }, &mut errors);
     errors.0
 }
 

@@ -15,9 +15,10 @@ pub(crate) use disruption::evict;
 
 use serde_json::Value;
 use vctl_machinery::status::ApiError;
-use vctl_store::{Expect, ListOptions, Scope, Write};
+use vctl_store::Write;
 
 use crate::{
+    custom,
     document::meta,
     objects::{Call, Target},
 };
@@ -56,6 +57,10 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
         ("", "services") => service::create(call, target, object).await,
         ("certificates.k8s.io", "certificatesigningrequests") => {
             signed_for(call, object);
+            Ok(Vec::new())
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            custom::names::establish(call, object).await?;
             Ok(Vec::new())
         }
         _ => Ok(Vec::new()),
@@ -103,6 +108,10 @@ pub(crate) async fn admit_update(
     if target.subresource.is_empty() && target.is("", "services") {
         return service::update(call, target, old, new).await;
     }
+    let spec_changes = target.subresource.is_empty() && new.get("spec") != old.get("spec");
+    if spec_changes && target.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        custom::names::establish(call, new).await?;
+    }
     Ok(Vec::new())
 }
 
@@ -138,24 +147,5 @@ pub(crate) async fn delete(call: &Call, target: &Target, object: &Value) -> Resu
 
 /// What goes together with an object.
 pub(crate) async fn release(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
-    if target.is("", "services") {
-        service::release(call, object).await
-    } else if target.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        instances(call, &target.name).await
-    } else {
-        Ok(Vec::new())
-    }
-}
-
-/// Deletions of all objects of a custom resource, together with its definition: otherwise they would come back with a later
-/// definition of the same name. Their finalizers are not waited for.
-async fn instances(call: &Call, resource: &str) -> Result<Vec<Write>, ApiError> {
-    let scope = Scope { resource: resource.into(), namespace: None };
-    let options = ListOptions { scope, at: None, after: None, limit: 0 };
-    let list = call.plane.store().list(call.plane.tenant, options).await.map_err(crate::storage::error)?;
-    Ok(list
-        .entries
-        .into_iter()
-        .map(|e| Write { key: e.key, expect: Expect::Revision(e.revision), value: None })
-        .collect())
+    if target.is("", "services") { service::release(call, object).await } else { Ok(Vec::new()) }
 }

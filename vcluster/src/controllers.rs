@@ -14,6 +14,7 @@
 
 mod claim;
 mod context;
+mod definition;
 mod deployment;
 mod dispatch;
 mod endpoint_slice;
@@ -275,6 +276,7 @@ impl Shared {
             Controller::FanOut => fan_out::reconcile(cx, namespace).await,
             Controller::Namespace => namespace::reconcile(cx, name).await,
             Controller::ServiceAccount => service_account::reconcile(cx, namespace).await,
+            Controller::Definition => definition::reconcile(cx, name).await,
             Controller::RootCa => root_ca::reconcile(cx, namespace).await,
             Controller::GarbageScan => garbage::scan(cx).await,
             Controller::GarbageObject => garbage::object(cx, namespace, name).await,

@@ -1,54 +1,113 @@
 //! Resources that come from CustomResourceDefinitions: rows of the catalog made from the definitions.
 
-use std::sync::Arc;
+pub(crate) mod names;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+};
 
 use serde_json::Value;
-use vctl_machinery::catalog::{Descriptor, Subresource};
+use sha2::{Digest, Sha256};
+use vctl_machinery::{
+    catalog::{Descriptor, Subresource},
+    crd::Version,
+};
 
 /// The definitions' own resource.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// A row per served version of each established definition.
+/// A row per served version of each established definition: groups by name, their newest stable version first, resources by name.
 pub(crate) fn rows(definitions: &[Value]) -> Vec<Arc<Descriptor>> {
-    definitions.iter().filter(|d| established(d)).flat_map(rows_of).collect()
+    let established = |d: &&Value| names::is_true(d, "Established");
+    let mut rows: Vec<Arc<Descriptor>> = definitions.iter().filter(established).flat_map(rows_of).collect();
+    rows.sort_by(|a, b| {
+        a.group
+            .cmp(&b.group)
+            .then_with(|| priority(&b.version).cmp(&priority(&a.version)).then_with(|| a.version.cmp(&b.version)))
+            .then_with(|| a.plural.cmp(&b.plural))
+    });
+    rows
 }
 
-fn established(definition: &Value) -> bool {
-    definition
-        .pointer("/status/conditions")
-        .and_then(Value::as_array)
-        .is_some_and(|conditions| conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True"))
+/// Order of versions: `v2` before `v1` before `v2beta1` before `v1alpha1` before anything else. Source: apimachinery `pkg/version`.
+fn priority(version: &str) -> (u8, u32, u32) {
+    let parse = || {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let major: u32 = rest[..digits].parse().ok()?;
+        let (level, minor) = match &rest[digits..] {
+            "" => (3, ""),
+            other => match (other.strip_prefix("beta"), other.strip_prefix("alpha")) {
+                (Some(minor), _) => (2, minor),
+                (_, Some(minor)) => (1, minor),
+                _ => return None,
+            },
+        };
+        Some((level, major, if minor.is_empty() { 0 } else { minor.parse().ok()? }))
+    };
+    parse().unwrap_or((0, 0, 0))
+}
+
+/// The compiled version, shared by all clusters that define the same.
+fn compiled(spec: &Value, version: &Value) -> Arc<Version> {
+    static SHARED: OnceLock<Mutex<HashMap<String, Weak<Version>>>> = OnceLock::new();
+    let mut hash = Sha256::new();
+    for part in [&spec["group"], &spec["names"]["kind"], &spec["preserveUnknownFields"], version] {
+        hash.update(part.to_string().as_bytes());
+        hash.update([0]);
+    }
+    let id: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let mut shared = SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = shared.get(&id).and_then(Weak::upgrade) {
+        return version;
+    }
+    shared.retain(|_, version| version.strong_count() > 0);
+    let version = Arc::new(Version::new(spec, version, id.clone()));
+    shared.insert(id, Arc::downgrade(&version));
+    version
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn rows_of(definition: &Value) -> Vec<Arc<Descriptor>> {
     let spec = &definition["spec"];
-    let names = &spec["names"];
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let accepted = &definition["status"]["acceptedNames"];
+    let names = if accepted["plural"].is_string() { accepted } else { &spec["names"] };
     let list = |v: &Value| -> Vec<String> { v.as_array().into_iter().flatten().map(text).collect() };
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let storage_version = versions.iter().find(|v| v["storage"] == true).map(|v| text(&v["name"])).unwrap_or_default();
     let group = text(&spec["group"]);
+    let terminating = names::is_true(definition, "Terminating");
+    let verbs: Vec<String> = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        .into_iter()
+        // Nothing new comes while everything goes.
+        .filter(|v| !terminating || *v != "create")
+        .map(String::from)
+        .collect();
     versions
         .iter()
         .filter(|v| v["served"] == true)
         .map(|version| {
             let name = text(&version["name"]);
             let mut subresources = Vec::new();
-            if version.pointer("/subresources/scale").is_some() {
-                subresources.push(Subresource {
-                    name: "scale".into(),
-                    group: "autoscaling".into(),
-                    version: "v1".into(),
-                    kind: "Scale".into(),
-                    verbs: ["get", "patch", "update"].map(String::from).into(),
-                });
-            }
-            if version.pointer("/subresources/status").is_some() {
+            if version.pointer("/subresources/status").is_some_and(Value::is_object) {
                 subresources.push(Subresource {
                     name: "status".into(),
                     group: group.clone(),
                     version: name.clone(),
                     kind: text(&names["kind"]),
+                    verbs: ["get", "patch", "update"].map(String::from).into(),
+                });
+            }
+            if version.pointer("/subresources/scale").is_some_and(Value::is_object) {
+                subresources.push(Subresource {
+                    name: "scale".into(),
+                    group: "autoscaling".into(),
+                    version: "v1".into(),
+                    kind: "Scale".into(),
                     verbs: ["get", "patch", "update"].map(String::from).into(),
                 });
             }
@@ -60,56 +119,37 @@ fn rows_of(definition: &Value) -> Vec<Arc<Descriptor>> {
                 plural: text(&names["plural"]),
                 singular: text(&names["singular"]),
                 namespaced: spec["scope"] == "Namespaced",
-                verbs: ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-                    .map(String::from)
-                    .into(),
+                verbs: verbs.clone(),
                 short_names: list(&names["shortNames"]),
                 categories: list(&names["categories"]),
                 subresources,
                 storage_version: storage_version.clone(),
                 custom: true,
                 has_generation: true,
+                definition: Some(compiled(spec, version)),
             })
         })
         .collect()
 }
 
-/// Fills in names and conditions of a new or changed definition, so that it is served at once. Conflicts of names between
-/// definitions are not looked for yet.
-pub(crate) fn establish(definition: &mut Value, now: &str) {
-    let spec = definition["spec"].clone();
-    let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
-    if let Some(names) = definition["spec"]["names"].as_object_mut() {
-        names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
-        names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_in_order_of_stability() {
+        let mut versions = ["v1alpha1", "foo", "v2", "v10beta3", "v1", "v10", "v11alpha2", "v2beta1"];
+        versions.sort_by(|a, b| priority(b).cmp(&priority(a)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v10beta3", "v2beta1", "v11alpha2", "v1alpha1", "foo"]);
     }
-    let stored: Vec<&Value> = spec["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|v| v["storage"] == true)
-        .map(|v| &v["name"])
-        .collect();
-    let mut versions: Vec<Value> =
-        definition.pointer("/status/storedVersions").and_then(Value::as_array).cloned().unwrap_or_default();
-    for version in stored {
-        if !versions.contains(version) {
-            versions.push(version.clone());
-        }
+
+    #[test]
+    fn what_is_the_same_is_compiled_once() {
+        let spec = serde_json::json!({ "group": "example.com", "names": { "kind": "Thing" } });
+        let version = serde_json::json!({ "name": "v1", "schema": { "openAPIV3Schema": { "type": "object" } } });
+        let first = compiled(&spec, &version);
+        assert!(Arc::ptr_eq(&first, &compiled(&spec, &version)));
+        let other = serde_json::json!({ "name": "v2", "schema": { "openAPIV3Schema": { "type": "object" } } });
+        assert!(!Arc::ptr_eq(&first, &compiled(&spec, &other)));
     }
-    let condition = |kind: &str, reason: &str, message: &str| {
-        let since = definition
-            .pointer("/status/conditions")
-            .and_then(Value::as_array)
-            .and_then(|l| l.iter().find(|c| c["type"] == kind && c["status"] == "True"))
-            .map_or_else(|| now.into(), |c| c["lastTransitionTime"].clone());
-        serde_json::json!({ "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since })
-    };
-    let conditions = [
-        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ];
-    definition["status"] = serde_json::json!({
-        "acceptedNames": definition["spec"]["names"], "conditions": conditions, "storedVersions": versions,
-    });
 }

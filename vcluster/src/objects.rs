@@ -90,6 +90,9 @@ impl Call {
     ) -> Result<Value, ApiError> {
         let mut object = document::decode(&self.plane.keys.origin, key, value, revision)?;
         convert::from_storage(descriptor, &mut object);
+        if let Some(definition) = &descriptor.definition {
+            definition.read(&mut object);
+        }
         Ok(object)
     }
 

@@ -142,8 +142,8 @@ impl Plane {
         if resource.ends_with(RBAC) {
             self.rbac.invalidate();
         } else if resource == custom::DEFINITIONS {
+            // What is there is kept until it is replaced: most of its rows are taken over.
             self.catalog_generation.fetch_add(1, Ordering::SeqCst);
-            *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 

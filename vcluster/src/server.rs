@@ -36,6 +36,8 @@ pub(crate) struct Context {
     pub info: RequestInfo,
     pub query: Query,
     pub headers: HeaderMap,
+    /// What users of the resource are warned of.
+    pub warning: Option<String>,
 }
 
 /// Answers a request.
@@ -56,7 +58,8 @@ async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Re
     if !decision.allowed {
         return Err(authorization::forbidden(&user, &attributes, &decision.reason));
     }
-    let context = Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone() };
+    let context =
+        Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone(), warning: None };
     if context.info.is_resource { objects::serve(context, request).await } else { plain(context).await }
 }
 
@@ -105,6 +108,7 @@ impl Context {
             manager => manager.to_owned(),
         };
         let mut call = Call::new(self.plane.clone(), self.user.clone(), manager);
+        self.warning.iter().for_each(|w| call.warn(w.clone()));
         match (&*self.info.group, &*self.info.resource) {
             ("", "endpoints") => {
                 call.warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into())

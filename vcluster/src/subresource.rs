@@ -13,6 +13,15 @@ pub(crate) fn show(target: &Target, object: &Value) -> Result<Value, ApiError> {
     if target.subresource != "scale" {
         return Ok(object.clone());
     }
+    if let Some(scale) = target.descriptor.definition.as_ref().and_then(|d| d.scale(object)) {
+        return match scale.map_err(ApiError::internal)? {
+            (scale, true) => Ok(scale),
+            (_, false) => Err(ApiError::internal(format!(
+                "the spec replicas field {:?} does not exist",
+                target.descriptor.definition.as_ref().and_then(|d| d.replicas_path()).unwrap_or_default()
+            ))),
+        };
+    }
     let selector = selector_text(&object["spec"]["selector"], target.is("", "replicationcontrollers"));
     let mut status = json!({ "replicas": object["status"]["replicas"].as_i64().unwrap_or(0) });
     if !selector.is_empty() {
@@ -28,6 +37,16 @@ pub(crate) fn show(target: &Target, object: &Value) -> Result<Value, ApiError> {
         "spec": { "replicas": object["spec"]["replicas"].as_i64().unwrap_or(0) },
         "status": status,
     }))
+}
+
+/// What a patch through the target's subresource begins with: replicas that are not there may be set.
+pub(crate) fn show_for_update(target: &Target, object: &Value) -> Result<Value, ApiError> {
+    if target.subresource == "scale"
+        && let Some(scale) = target.descriptor.definition.as_ref().and_then(|d| d.scale(object))
+    {
+        return scale.map(|(scale, _)| scale).map_err(ApiError::bad_request);
+    }
+    show(target, object)
 }
 
 /// A label selector in its query form.
@@ -76,7 +95,11 @@ pub(crate) fn merge(target: &Target, old: &Value, wanted: Value) -> Result<Value
                     }],
                 ));
             }
-            new["spec"]["replicas"] = replicas.into();
+            if let Some(definition) = &target.descriptor.definition {
+                definition.set_replicas(&mut new, replicas).map_err(ApiError::bad_request)?;
+            } else {
+                new["spec"]["replicas"] = replicas.into();
+            }
             set_meta(&mut new, "resourceVersion", wanted.pointer("/metadata/resourceVersion").cloned());
         }
         "finalize" => {

@@ -8,21 +8,21 @@ use super::set::{FieldSet, key_element};
 use crate::shape::{ListType, Shape};
 
 /// The path element of a list item.
-pub(super) fn element(item: &Value, list: ListType, shape: &Shape<'_>) -> Result<String, String> {
+pub(super) fn element(item: &Value, list: ListType<'_>, shape: &Shape<'_>) -> Result<String, String> {
     match list {
         ListType::Map(keys) => {
             let Some(fields) = item.as_object() else {
                 return Err("associative list with keys may not have non-map elements".into());
             };
             let mut values = BTreeMap::new();
-            for key in keys {
-                let value = match fields.get(*key).filter(|v| !v.is_null()) {
+            for key in keys.iter() {
+                let value = match fields.get(key).filter(|v| !v.is_null()) {
                     Some(value) => value.clone(),
                     None => shape.key_default(key).ok_or_else(|| {
                         format!("associative list with keys has an element that omits key field \"{key}\" (and doesn't have default value)")
                     })?,
                 };
-                values.insert((*key).to_owned(), value);
+                values.insert(key.to_owned(), value);
             }
             Ok(key_element(&values))
         }

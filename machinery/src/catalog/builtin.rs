@@ -203,6 +203,7 @@ fn row(group: &str, version: &str, line: &str) -> Option<Descriptor> {
         storage_version: storage_version.to_owned(),
         custom: false,
         has_generation: WITH_GENERATION.contains(&plural),
+        definition: None,
     })
 }
 

@@ -24,6 +24,7 @@ struct Operation<'a> {
 
 /// Adds the paths of a resource.
 pub(super) fn add(row: &Descriptor, schemas: &mut Schemas, paths: &mut Map<String, Value>) {
+    schemas.define(row);
     let root = format!("/{}", path_of(row));
     let all = format!("{root}/{}", row.plural);
     let within = if row.namespaced { format!("{root}/namespaces/{{namespace}}/{}", row.plural) } else { all.clone() };

@@ -8,8 +8,11 @@ use std::{
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 
-use super::Form;
-use crate::schema::{Field, FieldType, ListType, graph};
+use super::{Form, custom};
+use crate::{
+    catalog::Descriptor,
+    schema::{Field, FieldType, ListType, graph},
+};
 
 /// What the build script took from the `k8s-openapi` crate: lines of `TYPE`, tab, `FIELD` or nothing, tab, text with `\n` escaped.
 const DESCRIPTIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.gz"));
@@ -44,6 +47,12 @@ fn full_name(name: &str) -> String {
     format!("{package}{name}")
 }
 
+/// The name of a custom kind: its group backwards, as of Java packages.
+fn custom_name(group: &str, version: &str, kind: &str) -> String {
+    let reversed: Vec<&str> = group.rsplit('.').collect();
+    format!("custom.{}.{version}.{kind}", reversed.join("."))
+}
+
 /// Collects the types that are referred to.
 pub(super) struct Schemas {
     form: Form,
@@ -66,9 +75,11 @@ impl Schemas {
         if let Some(at) = graph.kind(group, version, kind) {
             return self.named(graph.get(at).name);
         }
-        // A custom resource: what its definition says of it is not known here.
-        let reversed: Vec<&str> = group.rsplit('.').collect();
-        let name = format!("custom.{}.{version}.{kind}", reversed.join("."));
+        let name = custom_name(group, version, kind);
+        if self.custom.contains_key(&name) {
+            return self.reference(&name);
+        }
+        // A custom resource without a definition.
         let metadata = self.named("meta.v1.ObjectMeta");
         self.custom.entry(name.clone()).or_insert_with(|| {
             json!({
@@ -79,6 +90,37 @@ impl Schemas {
             })
         });
         self.reference(&name)
+    }
+
+    /// Takes up the schemas of a custom resource and its list, as its definition has them.
+    pub(super) fn define(&mut self, row: &Descriptor) {
+        let Some(definition) = &row.definition else { return };
+        let group_kind = |kind: &str| json!([{ "group": row.group, "version": row.version, "kind": kind }]);
+        let kind = custom_name(&row.group, &row.version, &row.kind);
+        if self.custom.contains_key(&kind) {
+            return;
+        }
+        let metadata = self.named("meta.v1.ObjectMeta");
+        let mut schema = custom::schema(definition.source(), self.form, &metadata);
+        schema["x-kubernetes-group-version-kind"] = group_kind(&row.kind);
+        let selectable: Vec<Value> = definition.selectable().map(|f| json!({ "fieldPath": f })).collect();
+        if !selectable.is_empty() {
+            schema["x-kubernetes-selectable-fields"] = selectable.into();
+        }
+        let item = self.reference(&kind);
+        let list_metadata = self.named("meta.v1.ListMeta");
+        let mut list = json!({
+            "description": format!("{} is a list of {}", row.list_kind, row.kind),
+            "type": "object", "required": ["items"],
+            "properties": {
+                "apiVersion": custom::api_version(), "kind": custom::kind(),
+                "items": { "type": "array", "description": format!("The {} of this list.", row.plural), "items": item },
+                "metadata": custom::described(&list_metadata, "Metadata of the list.", self.form),
+            },
+        });
+        list["x-kubernetes-group-version-kind"] = group_kind(&row.list_kind);
+        self.custom.insert(kind, schema);
+        self.custom.insert(custom_name(&row.group, &row.version, &row.list_kind), list);
     }
 
     /// A reference to a type by its short name.

@@ -10,14 +10,19 @@ use crate::catalog::Descriptor;
 pub type Strict = Vec<String>;
 
 /// Checks types and prunes what the schema does not know, in place. Returns the unknown fields in document order. Null stands for
-/// absent, as in Go. Custom resources keep everything but unknown metadata.
+/// absent, as in Go. Custom resources are pruned by their definition.
 ///
 /// # Errors
 /// A field of the wrong JSON type, in the words Go's decoder uses after
 /// `.. in version "v1" cannot be handled as a Deployment: `, for example
 /// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
 pub fn decode(descriptor: &Descriptor, object: &mut Value) -> Result<Strict, String> {
-    decode_kind(&descriptor.group, &descriptor.version, &descriptor.kind, object)
+    let mut unknown = decode_kind(&descriptor.group, &descriptor.version, &descriptor.kind, object)?;
+    if let Some(definition) = &descriptor.definition {
+        let pruned = definition.decode(object)?;
+        unknown.extend(pruned.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    }
+    Ok(unknown)
 }
 
 /// As [`decode`], by kind: for subresources and options.
@@ -34,6 +39,25 @@ pub fn decode_kind(group: &str, version: &str, kind: &str, object: &mut Value) -
         None => decoder.custom(object)?,
     }
     Ok(decoder.unknown)
+}
+
+/// Checks the types of an object's metadata, removes what is not known of it and adds its path to `unknown`.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_metadata(metadata: &mut Value, path: &str, unknown: &mut Strict) -> Result<(), String> {
+    let mut decoder = Decoder { graph: graph(), unknown: Vec::new() };
+    let Some(of) = decoder.graph.named("meta.v1.ObjectMeta").map(|at| decoder.graph.get(at)) else { return Ok(()) };
+    if !metadata.is_object() {
+        return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(metadata)));
+    }
+    decoder.object(of, metadata, path)?;
+    let field = |text: &String| {
+        let name = text.strip_prefix("unknown field \"").and_then(|t| t.strip_suffix('"'));
+        name.unwrap_or(text).to_owned()
+    };
+    unknown.extend(decoder.unknown.iter().map(field));
+    Ok(())
 }
 
 struct Decoder {

@@ -108,12 +108,20 @@ fn supported(descriptor: &Descriptor, field: &str) -> bool {
     if matches!(field, "metadata.name" | "metadata.namespace") {
         return true;
     }
+    if let Some(definition) = &descriptor.definition {
+        return definition.selectable().any(|name| name == field);
+    }
     let resource = descriptor.group_resource();
     SUPPORTED.iter().any(|(r, fields)| *r == resource && fields.contains(&field))
 }
 
 /// The field's value as text; what is absent is empty (or Go's zero value).
 fn value(descriptor: &Descriptor, object: &Value, field: &str) -> String {
+    if let Some(definition) = &descriptor.definition
+        && !field.starts_with("metadata.")
+    {
+        return definition.selected(object, field);
+    }
     let at = |path: &str| -> Value {
         path.split('.').try_fold(object, |value, part| value.get(part)).cloned().unwrap_or(Value::Null)
     };

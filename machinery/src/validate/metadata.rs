@@ -129,3 +129,23 @@ pub(super) fn update(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     common(&new, errors);
     finalizers(&new, errors);
 }
+
+/// Metadata of an embedded resource: what is there must be right, nothing is required.
+pub(super) fn embedded(metadata: &At<'_>, errors: &mut Errors) {
+    for field in ["name", "generateName"] {
+        let at = metadata.field(field);
+        if !at.is_empty() {
+            for why in names::path_segment_errors(at.text()) {
+                errors.invalid(&at, &why);
+            }
+        }
+    }
+    let namespace = metadata.field("namespace");
+    if !namespace.is_empty() {
+        for why in names::dns_label_errors(namespace.text()) {
+            errors.invalid(&namespace, &why);
+        }
+    }
+    common(metadata, errors);
+    finalizers(metadata, errors);
+}

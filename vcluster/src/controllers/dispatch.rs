@@ -93,6 +93,7 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             wakes.push(Wake::Now(Controller::ServiceAccount, key.name.clone(), "".into()));
             wakes.push(Wake::Now(Controller::RootCa, key.name.clone(), "".into()));
         }
+        crate::custom::DEFINITIONS => wakes.push(this(Controller::Definition)),
         "serviceaccounts" if event.value.is_none() && &*key.name == "default" => {
             wakes.push(Wake::Now(Controller::ServiceAccount, key.namespace.clone(), "".into()));
         }

@@ -18,6 +18,7 @@ pub(super) enum Controller {
     Scan,
     FanOut,
     Namespace,
+    Definition,
     ServiceAccount,
     RootCa,
     GarbageScan,
@@ -38,7 +39,7 @@ impl Controller {
     /// The user it acts as.
     pub(super) fn user(self) -> &'static str {
         match self {
-            Self::Scan | Self::FanOut | Self::EventExpiry => "system:apiserver",
+            Self::Scan | Self::FanOut | Self::EventExpiry | Self::Definition => "system:apiserver",
             Self::Namespace => "system:serviceaccount:kube-system:namespace-controller",
             Self::ServiceAccount => "system:serviceaccount:kube-system:service-account-controller",
             Self::RootCa => "system:serviceaccount:kube-system:root-ca-cert-publisher",

@@ -29,7 +29,8 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         }
     }
     for (resource, controllers) in [
-        ("deployments.apps", &[Controller::Deployment][..]),
+        (crate::custom::DEFINITIONS, &[Controller::Definition][..]),
+        ("deployments.apps", &[Controller::Deployment]),
         ("replicasets.apps", &[Controller::ReplicaSet]),
         ("replicationcontrollers", &[Controller::ReplicationController]),
         ("statefulsets.apps", &[Controller::StatefulSet]),

@@ -64,6 +64,7 @@ impl Clients for FakeClients {
                 storage_version: version.into(),
                 custom: false,
                 has_generation: true,
+                definition: None,
             })
         });
         Arc::new(Catalog::default().with(rows))

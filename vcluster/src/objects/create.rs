@@ -65,7 +65,7 @@ impl Call {
                 set_meta(&mut new, "name", Some(format!("{base}{}", random_suffix()).into()));
             }
             meta(&new, "name").clone_into(&mut target.name);
-            strategy::prepare_create(descriptor, &mut new, &now);
+            strategy::prepare_create(descriptor, &mut new);
             let mut more = admission::allocate_create(self, &target, &mut new).await?;
             defaults::apply(descriptor, &mut new);
             let errors = validate::create(descriptor, &new);

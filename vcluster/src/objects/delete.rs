@@ -167,6 +167,8 @@ impl Call {
         if target.is("", "namespaces") {
             new["status"]["phase"] = "Terminating".into();
             set_meta(new, "deletionGracePeriodSeconds", None);
+        } else if target.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            crate::custom::names::mark_for_deletion(new, &seconds(now));
         }
         if let Some(generation) = old["metadata"]["generation"].as_i64().filter(|g| *g > 0) {
             set_meta(new, "generation", Some((generation + 1).into()));

@@ -3,10 +3,7 @@
 use serde_json::{Value, json};
 use vctl_machinery::catalog::Descriptor;
 
-use crate::{
-    custom,
-    document::{meta, set_meta},
-};
+use crate::document::{meta, set_meta};
 
 fn is(descriptor: &Descriptor, group: &str, plural: &str) -> bool {
     descriptor.group == group && descriptor.plural == plural
@@ -104,7 +101,7 @@ fn fold_string_data(secret: &mut Value) {
 }
 
 /// Prepares a new object: what the server alone decides.
-pub(crate) fn prepare_create(descriptor: &Descriptor, object: &mut Value, now: &str) {
+pub(crate) fn prepare_create(descriptor: &Descriptor, object: &mut Value) {
     if is(descriptor, "", "secrets") {
         fold_string_data(object);
     }
@@ -129,8 +126,6 @@ pub(crate) fn prepare_create(descriptor: &Descriptor, object: &mut Value, now: &
         label_namespace(object);
     } else if is(descriptor, "batch", "jobs") {
         job_selector(object);
-    } else if is(descriptor, "apiextensions.k8s.io", "customresourcedefinitions") {
-        custom::establish(object, now);
     }
     if descriptor.has_generation {
         set_meta(object, "generation", Some(json!(1)));
@@ -140,7 +135,7 @@ pub(crate) fn prepare_create(descriptor: &Descriptor, object: &mut Value, now: &
 }
 
 /// Prepares a changed object: keeps what this way of changing it may not change, and counts generations.
-pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &mut Value, old: &Value, now: &str) {
+pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &mut Value, old: &Value) {
     match subresource {
         "status" => keep_all_but_status(descriptor, new, old),
         "" if has_status(descriptor) => {
@@ -154,15 +149,16 @@ pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &m
         } else if is(descriptor, "", "namespaces") {
             restore(new, old, "spec");
             label_namespace(new);
-        } else if is(descriptor, "apiextensions.k8s.io", "customresourcedefinitions") && new["spec"] != old["spec"] {
-            custom::establish(new, now);
         } else if is(descriptor, "certificates.k8s.io", "certificatesigningrequests") {
             restore(new, old, "spec");
         }
     }
     if descriptor.has_generation {
         let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-        let after = if subresource != "binding" && desired_differs(new, old) { before + 1 } else { before };
+        let counts = !matches!(subresource, "binding" | "status");
+        // Without a status subresource the status is a field like others.
+        let status = descriptor.custom && !has_status(descriptor);
+        let after = if counts && desired_differs(new, old, status) { before + 1 } else { before };
         if after > 0 {
             set_meta(new, "generation", Some(json!(after)));
         }
@@ -171,10 +167,10 @@ pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &m
     }
 }
 
-/// Whether anything but metadata and status differs.
-fn desired_differs(new: &Value, old: &Value) -> bool {
+/// Whether anything but metadata and (unless asked for) status differs.
+fn desired_differs(new: &Value, old: &Value, status: bool) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new != old };
-    let counts = |k: &&String| !matches!(k.as_str(), "metadata" | "status" | "apiVersion" | "kind");
+    let counts = |k: &&String| !matches!(k.as_str(), "metadata" | "apiVersion" | "kind") && (status || *k != "status");
     let empty = |v: Option<&Value>| v.is_none_or(Value::is_null);
     new.keys().chain(old.keys()).filter(counts).any(|k| {
         let (a, b) = (new.get(k), old.get(k));

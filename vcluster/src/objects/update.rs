@@ -111,7 +111,7 @@ impl Call {
         }
         let object = self
             .modify(target, true, |current| {
-                let shown = subresource::show(target, current)?;
+                let shown = subresource::show_for_update(target, current)?;
                 let mut patched = match patch {
                     Patch::Json(p) => patch::json(&shown, p)?,
                     Patch::Merge(p) => patch::merge(&shown, p),
@@ -164,7 +164,7 @@ impl Call {
             let mut new = subresource::merge(target, &old, wanted)?;
             keep_system_fields(&mut new, &old);
             defaults::apply(descriptor, &mut new);
-            strategy::prepare_update(descriptor, &target.subresource, &mut new, &old, &now);
+            strategy::prepare_update(descriptor, &target.subresource, &mut new, &old);
             if record {
                 // What admission adds belongs to nobody.
                 apply::record_update(descriptor, Some(&old), &mut new, &self.manager(target, &now));

@@ -34,7 +34,7 @@ const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// Answers a request that has been authorized.
-pub(crate) async fn serve(context: Context, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+pub(crate) async fn serve(mut context: Context, request: Request<Body>) -> Result<Response<Body>, ApiError> {
     let catalog = context.plane.catalog().await?;
     let info = &context.info;
     let Some(descriptor) = catalog.resource(&info.group, &info.version, &info.resource).cloned() else {
@@ -49,6 +49,7 @@ pub(crate) async fn serve(context: Context, request: Request<Body>) -> Result<Re
     if descriptor.namespaced && namespace.is_empty() && !matches!(&*info.verb, "list" | "watch") {
         return Ok(respond::method_not_allowed());
     }
+    context.warning = descriptor.definition.as_ref().and_then(|d| d.deprecation()).map(ToOwned::to_owned);
     let name = if named { info.name.as_str() } else { "" };
     let target = Target::new(descriptor.clone(), namespace, name).through(&info.subresource);
     if !supported(&descriptor, &context) {

@@ -284,32 +284,3 @@ async fn texts_of_a_secret_become_data() {
     let secret = f.ok("POST", "/api/v1/namespaces/default/secrets", secret).await;
     assert_eq!((&secret["data"], secret.get("stringData")), (&json!({ "a": "Yg==" }), None));
 }
-
-#[tokio::test]
-async fn a_custom_resource_is_served_once_defined() {
-    let f = Fixture::new().await;
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "crontabs.stable.example.com" },
-        "spec": { "group": "stable.example.com", "scope": "Namespaced",
-            "names": { "plural": "crontabs", "kind": "CronTab", "shortNames": ["ct"] },
-            "versions": [{ "name": "v1", "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }] },
-    });
-    let created = f.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
-    assert_eq!(created["status"]["conditions"][1]["type"], "Established");
-    let object = json!({ "apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": { "name": "c" }, "spec": { "cron": "*" } });
-    let uri = "/apis/stable.example.com/v1/namespaces/default/crontabs";
-    assert_eq!(f.ok("POST", uri, object).await["metadata"]["generation"], 1);
-    assert_eq!(f.ok("GET", uri, Value::Null).await["kind"], "CronTabList");
-    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/crontabs.stable.example.com";
-    let stored = f.ok("GET", definition, Value::Null).await;
-    f.ok("DELETE", definition, Value::Null).await;
-    assert_eq!(f.send("GET", uri, Value::Null).await.0, StatusCode::NOT_FOUND);
-    f.ok(
-        "POST",
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        json!({ "metadata": { "name": stored["metadata"]["name"] }, "spec": stored["spec"] }),
-    )
-    .await;
-    assert_eq!(f.ok("GET", uri, Value::Null).await["items"], json!([]));
-}
