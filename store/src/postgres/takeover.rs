@@ -12,17 +12,22 @@ pub(super) const CHANNEL: &str = "vctl_owner";
 /// Notifications can be missed; so often it looks by itself.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Runs until it is dropped, or the database is another server's: then the store ends.
+/// Runs until the store closes, or the database is another server's: then the store ends.
 pub(super) async fn watch(pool: PgPool, epoch: i64, shared: Arc<Shared>) {
+    // The error is that the pool was closed.
+    let _ = pool.close_event().do_until(look(&pool, epoch, &shared)).await;
+}
+
+async fn look(pool: &PgPool, epoch: i64, shared: &Shared) {
     loop {
-        let mut listener = PgListener::connect_with(&pool).await.ok();
+        let mut listener = PgListener::connect_with(pool).await.ok();
         if let Some(connected) = &mut listener
             && connected.listen(CHANNEL).await.is_err()
         {
             listener = None;
         }
         loop {
-            let owner: Result<i64, _> = sqlx::query_scalar("SELECT epoch FROM owner").fetch_one(&pool).await;
+            let owner: Result<i64, _> = sqlx::query_scalar("SELECT epoch FROM owner").fetch_one(pool).await;
             match owner {
                 Ok(theirs) if theirs != epoch => {
                     let reason = taken_over("the database", epoch, theirs);

@@ -17,7 +17,7 @@ use crate::postgres::PostgresAddress;
 const KEEPER: &str = r#"
 "$@" & server=$!
 cat >/dev/null
-kill -INT $server 2>/dev/null
+kill -QUIT $server 2>/dev/null
 wait $server
 "#;
 
@@ -132,7 +132,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end("INT");
+        // Its data goes too: nothing needs to be written.
+        self.end("QUIT");
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "--- log of Postgres ---\n{}", self.log());
         }
