@@ -15,6 +15,7 @@
 
 #[cfg(test)]
 mod battery;
+mod directory;
 #[cfg(test)]
 mod durability;
 mod engine;
@@ -33,6 +34,7 @@ mod tenant;
 mod watch;
 mod write;
 
+pub use directory::DirectoryLock;
 pub use engine::options::StoreOptions;
 pub use entry::Entry;
 pub use error::StoreError;

@@ -9,6 +9,7 @@ mod local_worker;
 mod planes;
 mod pod_streams;
 mod router;
+mod store;
 mod up;
 mod virtual_api;
 

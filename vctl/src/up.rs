@@ -17,7 +17,7 @@ use vctl_runtime::{
     tasks::Tasks,
     telemetry::{self, LogFormat},
 };
-use vctl_store::{SqliteStore, Store};
+use vctl_store::Store;
 use vctl_syncer::hub::{self, Hub};
 use vctl_vcluster::{Config as ClusterConfig, ControlPlanes, config::KUBERNETES_IP, controllers::Controllers};
 
@@ -29,6 +29,7 @@ use crate::{
     planes::Planes,
     pod_streams::Streams,
     router,
+    store::StoreArgs,
     virtual_api::NodeApi,
 };
 
@@ -65,6 +66,8 @@ pub(crate) struct Up {
     /// Range of the local worker's pod addresses
     #[arg(long, value_name = "CIDR", default_value = "10.200.1.0/24")]
     pod_cidr: String,
+    #[command(flatten)]
+    store: StoreArgs,
     /// Directory with further templates
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
@@ -88,13 +91,18 @@ impl Up {
         } else if self.worker_netns.is_some() {
             bail!("--worker-netns is for --workers podman");
         }
+        let settings = self.store.settings()?;
         let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
         // The store first: its lock says whether another server has this directory.
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(data.root(), &tasks).await?);
-        let served = self.serve(&data, store.clone(), &tasks).await;
+        let opened = settings.open(&data, &tasks).await?;
+        let served = self.serve(&data, opened.store.clone(), &tasks).await;
         let ended = match &served {
-            Ok(()) => signal().await,
+            Ok(()) => tokio::select! {
+                signalled = signal() => signalled,
+                // Another server has taken the database over: nothing here is true any more.
+                ended = opened.store.ended() => ended.map_err(Into::into),
+            },
             Err(_) => Ok(()),
         };
         tracing::info!("stopping; workloads keep running until `vctl down`");
@@ -104,8 +112,8 @@ impl Up {
         }
         // Before the store's lock goes: afterwards these files may be another server's.
         let withdrawn = data.withdraw();
-        store.close().await?;
-        served.and(ended).and(withdrawn)
+        let closed = opened.close().await;
+        served.and(ended).and(withdrawn).and(closed)
     }
 
     async fn serve(&self, data: &DataDir, store: Arc<dyn Store>, tasks: &Tasks) -> Result<()> {

@@ -9,7 +9,7 @@ use std::{
 use vctl_runtime::tasks::Tasks;
 
 use super::*;
-use crate::{Expect, Key, StoreError, Write, sqlite::DataFile};
+use crate::{Expect, Key, PostgresAddress, PostgresStore, StoreError, Write, sqlite::DataFile};
 
 const DIRECTORY: &str = "VCTL_STORE_CHILD_DIRECTORY";
 const ROUND: &str = "VCTL_STORE_CHILD_ROUND";
@@ -18,6 +18,7 @@ const WRITES: &str = "VCTL_STORE_CHILD_WRITES";
 
 /// What the child is to do.
 pub(super) struct Orders<'a> {
+    /// A directory, or the URL of a Postgres database.
     pub(super) directory: &'a Path,
     /// Goes into the names of the documents.
     pub(super) round: usize,
@@ -72,22 +73,30 @@ fn child() {
     runtime.block_on(write(Path::new(&directory), number(ROUND), number(WRITERS), number(WRITES)));
 }
 
-async fn write(directory: &Path, round: usize, writers: usize, writes: usize) {
-    let mut file = DataFile::open(directory).await.unwrap();
+async fn open_store(place: &Path) -> Box<dyn Store> {
+    if let Some(url) = place.to_str().filter(|text| PostgresAddress::is_one(text)) {
+        let address = url.parse().unwrap();
+        return Box::new(PostgresStore::open_with(&address, &Tasks::new(), options()).await.unwrap());
+    }
+    let mut file = DataFile::open(place).await.unwrap();
     // Small, so that copying the WAL into the file happens often, and is often where the kill falls.
     sqlx::raw_sql("PRAGMA wal_autocheckpoint = 24").execute(&mut file.connection).await.unwrap();
-    let store = SqliteStore::start(file, &Tasks::new(), options()).await.unwrap();
+    Box::new(SqliteStore::start(file, &Tasks::new(), options()).await.unwrap())
+}
+
+async fn write(directory: &Path, round: usize, writers: usize, writes: usize) {
+    let store = open_store(directory).await;
     say("\nready\n");
     let writer = async |id: usize| {
         for n in 0..writes {
             let name = format!("r{round}-w{id}-{n}");
             let key = Key::new("pods", "default", &name);
             let value = format!("{name} {}", "x".repeat(300));
-            let Some(revision) = acknowledged(&store, Write::create(key.clone(), value)).await else { return };
+            let Some(revision) = acknowledged(&*store, Write::create(key.clone(), value)).await else { return };
             say(&format!("ack {revision} put {name}\n"));
             if n % 3 == 0 {
                 let delete = Write::delete(key, Expect::Revision(revision));
-                let Some(revision) = acknowledged(&store, delete).await else { return };
+                let Some(revision) = acknowledged(&*store, delete).await else { return };
                 say(&format!("ack {revision} del {name}\n"));
             }
         }
@@ -97,7 +106,7 @@ async fn write(directory: &Path, round: usize, writers: usize, writes: usize) {
     say("closed\n");
 }
 
-async fn acknowledged(store: &SqliteStore, write: Write) -> Option<Revision> {
+async fn acknowledged(store: &dyn Store, write: Write) -> Option<Revision> {
     match store.transact(SYSTEM, vec![write]).await {
         Ok(revisions) => Some(revisions[0]),
         Err(StoreError::Backend(reason)) => {

@@ -1,6 +1,6 @@
 use std::{
-    fs::{self, File, TryLockError},
-    io::{ErrorKind, Read, Seek, SeekFrom, Write},
+    fs::{self, File},
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,7 +11,8 @@ use sqlx::{
 };
 
 use crate::{
-    StoreError, Tenant,
+    DirectoryLock, StoreError, Tenant,
+    directory::io,
     engine::durable::KnownTenant,
     sqlite::schema::{APPLICATION_ID, MIGRATIONS, last_id, revision, row_id},
 };
@@ -25,13 +26,12 @@ pub(crate) struct DataFile {
     pub(super) path: PathBuf,
     pub(crate) connection: SqliteConnection,
     /// Given up when it is dropped, or by the system when the process ends.
-    pub(super) lock: File,
+    pub(super) lock: DirectoryLock,
 }
 
 impl DataFile {
     pub(crate) async fn open(directory: &Path) -> Result<Self, StoreError> {
-        create_directory(directory)?;
-        let lock = lock(directory)?;
+        let lock = DirectoryLock::take(directory)?;
         let path = directory.join("vctl.db");
         if !path.try_exists().map_err(|e| io("look for", &path, &e))? {
             create(directory, &path).await?;
@@ -90,51 +90,6 @@ pub(super) fn options(path: &Path) -> SqliteConnectOptions {
 
 async fn connect(path: &Path, options: SqliteConnectOptions) -> Result<SqliteConnection, StoreError> {
     options.connect().await.map_err(|e| describe(path, &e))
-}
-
-fn create_directory(directory: &Path) -> Result<(), StoreError> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        // Secrets are in it.
-        builder.mode(0o700);
-    }
-    builder.create(directory).map_err(|e| io("create", directory, &e))
-}
-
-/// Takes the directory for this process.
-fn lock(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join("vctl.lock");
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(|e| io("open", &path, &e))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            // Who holds it writes its process id into it; without that the message is only less helpful.
-            let holder = match file.read_to_string(&mut holder) {
-                Ok(_) if !holder.trim().is_empty() => format!("process {}", holder.trim()),
-                _ => "another process".to_owned(),
-            };
-            return Err(StoreError::Locked(format!(
-                "{} is in use by {holder}; stop that server first, or use another --data-dir",
-                directory.display()
-            )));
-        }
-        Err(TryLockError::Error(e)) => return Err(io("lock", &path, &e)),
-    }
-    file.set_len(0)
-        .and_then(|()| file.seek(SeekFrom::Start(0)))
-        .and_then(|_| writeln!(file, "{}", std::process::id()))
-        .map_err(|e| io("write", &path, &e))?;
-    Ok(file)
 }
 
 /// Makes an empty file under another name and moves it into place when it is whole: a file called `vctl.db` is never half made.
@@ -220,8 +175,4 @@ fn damaged(path: &Path, reason: &str) -> StoreError {
         "{} is damaged ({reason}); restore it from a backup, or move it away (with {0}-wal) to start empty",
         path.display()
     ))
-}
-
-fn io(verb: &str, path: &Path, error: &std::io::Error) -> StoreError {
-    StoreError::backend(format!("cannot {verb} {}: {error}; check the directory and its permissions", path.display()))
 }

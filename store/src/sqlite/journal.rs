@@ -126,9 +126,9 @@ impl Journal for SqliteJournal {
     async fn close(self: Box<Self>) -> Result<(), StoreError> {
         let DataFile { path, connection, lock } = self.file;
         let closed = connection.close().await.map_err(|e| describe(&path, &e));
-        // Only when nothing touches the files any more may another process have them. Unlocking is more than closing: a process
-        // that is just being forked has a copy of the open file until it executes its program.
-        let unlocked = lock.unlock().map_err(|e| StoreError::backend(format!("cannot unlock {}: {e}", path.display())));
+        // Only when nothing touches the files any more may another process have them.
+        let unlocked =
+            lock.release().map_err(|e| StoreError::backend(format!("cannot unlock {}: {e}", path.display())));
         closed.and(unlocked)
     }
 }
