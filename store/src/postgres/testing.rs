@@ -63,7 +63,7 @@ impl Server {
         }
         let child = keeper.stdin(Stdio::piped()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         self.keeper = Some(child);
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let ready = || {
             let mut ask = Command::new(program("pg_isready"));
             ask.arg("-q").arg("-h").arg(self.directory.path());

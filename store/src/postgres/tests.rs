@@ -29,7 +29,7 @@ async fn create(store: &PostgresStore, name: &str) -> Result<Revision, StoreErro
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("nothing came within 60 s")
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("nothing came within 60 s")
 }
 
 /// All events of a resource of [`SYSTEM`], dense from the first.
