@@ -27,6 +27,7 @@ mod hash;
 mod hints;
 mod history;
 mod int_or_percent;
+mod job;
 mod namespace;
 mod object;
 mod pod;
@@ -284,6 +285,7 @@ impl Shared {
             Controller::ReplicationController => {
                 replica_set::reconcile(cx, &replica_set::REPLICATION_CONTROLLER, namespace, name).await
             }
+            Controller::Job => job::reconcile(cx, namespace, name).await,
             Controller::StatefulSet => stateful_set::reconcile(cx, namespace, name).await,
             Controller::Deployment => deployment::reconcile(cx, namespace, name).await,
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,

@@ -117,6 +117,7 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
         "deployments.apps" => wakes.push(this(Controller::Deployment)),
         "replicationcontrollers" => wakes.push(this(Controller::ReplicationController)),
         "statefulsets.apps" => wakes.push(this(Controller::StatefulSet)),
+        "jobs.batch" => wakes.push(this(Controller::Job)),
         "pods" | "replicasets.apps" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
             let new = event.value.as_ref().and_then(|v| serde_json::from_slice::<Value>(v).ok());
             let old = event.previous.as_ref().and_then(|(_, v)| serde_json::from_slice::<Value>(v).ok());
@@ -167,6 +168,7 @@ fn owners(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes:
             ("apps", "ReplicaSet") => Controller::ReplicaSet,
             ("apps", "Deployment") => Controller::Deployment,
             ("apps", "StatefulSet") => Controller::StatefulSet,
+            ("batch", "Job") => Controller::Job,
             ("", "ReplicationController") => Controller::ReplicationController,
             _ => return,
         };

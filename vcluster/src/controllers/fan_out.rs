@@ -14,11 +14,12 @@ use super::{
 };
 
 /// Controllers that adopt orphans, with the resource they are.
-const ADOPTERS: [(&str, Controller); 4] = [
+const ADOPTERS: [(&str, Controller); 5] = [
     ("replicasets.apps", Controller::ReplicaSet),
     ("deployments.apps", Controller::Deployment),
     ("replicationcontrollers", Controller::ReplicationController),
     ("statefulsets.apps", Controller::StatefulSet),
+    ("jobs.batch", Controller::Job),
 ];
 
 /// Labels as the selector wants them.

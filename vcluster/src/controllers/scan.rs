@@ -34,6 +34,7 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         ("replicasets.apps", &[Controller::ReplicaSet]),
         ("replicationcontrollers", &[Controller::ReplicationController]),
         ("statefulsets.apps", &[Controller::StatefulSet]),
+        ("jobs.batch", &[Controller::Job]),
         ("services", &[Controller::Endpoints, Controller::EndpointSlice]),
     ] {
         for entry in cx.stored(resource, None).await? {
@@ -53,6 +54,10 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     for entry in cx.stored("pods", None).await? {
         let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
         unscheduled |= text(&object, "/spec/nodeName").is_empty() && pod::is_active(&object);
+        if let Some(job) = super::job::tracker_of(&object) {
+            // It may have gone while nobody looked.
+            cx.wake(Controller::Job, &entry.key.namespace, job);
+        }
         if super::object::controller_of(&object).is_none()
             && cx.hints.adopters_of(cx.tenant, &entry.key.namespace, label_map(&object))
         {

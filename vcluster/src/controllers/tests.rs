@@ -1,5 +1,6 @@
 //! The controllers together, over the memory store and a small API; those of [`pipeline`] over the real one.
 
+mod jobs;
 mod pipeline;
 mod stateful_sets;
 
