@@ -160,6 +160,15 @@ impl Remote {
         current
     }
 
+    /// Ends the control stream, whichever it is.
+    pub(crate) fn hang_up(&self) {
+        let mut state = self.lock();
+        if let Some(session) = state.session.take() {
+            session.cancel.cancel();
+        }
+        state.streams.clear();
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.lock().session.is_some()
     }

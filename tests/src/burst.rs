@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub struct Burst {
     /// Names of the ConfigMaps whose creation was acknowledged, with the resourceVersion that was told.
     pub acknowledged: BTreeMap<String, String>,
-    /// Requests that were under way and never answered.
+    /// Requests that were under way and never answered, or answered by 429 or 503.
     pub cut_off: usize,
 }
 
@@ -49,7 +49,8 @@ pub fn creates_until(
     let writer = async |number: usize| -> Result<()> {
         for turn in 0.. {
             let name = format!("{prefix}-{number}-{turn}");
-            let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "k": "v" } });
+            let body =
+                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "k": "v" } });
             in_flight.fetch_add(1, Ordering::SeqCst);
             let answer = async {
                 let answer = client.post(&url).json(&body).send().await?;
@@ -62,6 +63,11 @@ pub fn creates_until(
                 cut_off.fetch_add(1, Ordering::SeqCst);
                 return Ok(());
             };
+            // A server that ends may say so.
+            if status == 503 || status == 429 {
+                cut_off.fetch_add(1, Ordering::SeqCst);
+                return Ok(());
+            }
             ensure!(status == 201, "create {name}: {status}: {answer}");
             let version = answer["metadata"]["resourceVersion"].as_str().context("a resourceVersion")?;
             let mut all = acknowledged.lock().map_err(|_| anyhow::anyhow!("a writer panicked"))?;

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stderr, reason = "what a test leaves behind is told on standard error")]
 
+pub mod background;
 pub mod burst;
 pub mod containers;
 pub mod image;
@@ -12,4 +13,5 @@ pub mod kubectl;
 pub mod netns;
 pub mod platform;
 pub mod text;
+pub mod tmux;
 pub mod wait;

@@ -1,6 +1,7 @@
 //! A running platform.
 
 use std::{
+    ffi::OsString,
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -31,6 +32,7 @@ pub enum Workers {
 pub struct Platform {
     dir: TempDir,
     workers: Workers,
+    more: Vec<OsString>,
     netns: Option<Netns>,
     server: Option<Child>,
     listen: String,
@@ -55,10 +57,29 @@ impl Platform {
     /// # Errors
     /// It does not start: with its log.
     pub fn start(workers: Workers) -> Result<Self> {
+        Self::start_with(workers, &[])
+    }
+
+    /// Starts one with further templates (text of `template.yaml` and of a manifest, by name) and waits until it serves.
+    ///
+    /// # Errors
+    /// It does not start: with its log.
+    pub fn start_with(workers: Workers, templates: &[(&str, &str, &str)]) -> Result<Self> {
         let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
         // A short path: unix sockets allow 107 bytes.
         let dir = tempfile::Builder::new().prefix("vt-").tempdir_in("/tmp")?;
-        let mut platform = Self { dir, workers, netns, server: None, listen: "127.0.0.1:0".into() };
+        let mut more = Vec::new();
+        if !templates.is_empty() {
+            let all = dir.path().join("templates");
+            for (name, template, manifest) in templates {
+                let manifests = all.join(name).join("manifests");
+                std::fs::create_dir_all(&manifests)?;
+                std::fs::write(all.join(name).join("template.yaml"), template)?;
+                std::fs::write(manifests.join("all.yaml"), manifest)?;
+            }
+            more = vec!["--templates".into(), all.into()];
+        }
+        let mut platform = Self { dir, workers, more, netns, server: None, listen: "127.0.0.1:0".into() };
         platform.start_server()?;
         Ok(platform)
     }
@@ -96,7 +117,7 @@ impl Platform {
         let log = self.dir.path().join("server.log");
         let mut command = Command::new(vctl_binary()?);
         command.arg("up").arg("--data-dir").arg(self.data_dir()).args(["--listen", &self.listen]);
-        command.args([
+        command.args(&self.more).args([
             "--workers",
             match self.workers {
                 Workers::Podman => "podman",

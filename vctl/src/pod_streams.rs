@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use futures::StreamExt as _;
 use tokio::sync::mpsc;
 use vctl_machinery::status::ApiError;
 use vctl_runtime::tasks::Tasks;
@@ -48,7 +49,10 @@ impl PodStreams for Streams {
             options;
         let options =
             worker::LogOptions { follow, previous, timestamps, tail_lines, since_seconds, since_time_ms, limit_bytes };
-        self.hub()?.logs(target(of), options).await
+        let lines = self.hub()?.logs(target(of), options).await?;
+        let tasks = self.tasks.clone();
+        // A log that is followed has no end of its own: it must not hold up the end of the server.
+        Ok(Box::pin(lines.take_until(async move { tasks.cancelled().await })))
     }
 
     async fn exec(&self, of: ContainerTarget, options: ExecOptions) -> Result<ExecSession, ApiError> {

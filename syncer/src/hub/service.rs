@@ -63,11 +63,19 @@ impl agent_service_server::AgentService for AgentService {
         let (out, messages) = mpsc::channel(8);
         let inner = self.inner.clone();
         let incoming = request.into_inner();
-        self.inner.tasks.spawn_until_stopped("agent control stream", async move {
-            if let Err(status) = inner.control(&worker, incoming, &out).await {
+        self.inner.tasks.spawn("agent control stream", async move {
+            let ended = tokio::select! {
+                ended = inner.control(&worker, incoming, &out) => ended,
+                // Told to the agent, which then waits for the next server: the connection need not be broken under it.
+                () = inner.tasks.cancelled() => {
+                    inner.hang_up(&worker);
+                    Err(Status::unavailable("the server is stopping"))
+                }
+            };
+            if let Err(status) = ended {
                 tracing::info!(worker = %worker, reason = status.message(), "the control stream of a worker has ended");
                 // Whether the agent still hears it does not matter.
-                let _ = out.send(Err(status)).await;
+                let _ = out.try_send(Err(status));
             }
         });
         Ok(Response::new(ReceiverStream::new(messages)))
@@ -139,6 +147,14 @@ impl Inner {
             tracing::info!(worker = %worker, "a worker is no longer connected");
         }
         ended
+    }
+
+    /// Lets go of a worker's control stream and of what waits for streams of it.
+    fn hang_up(&self, worker: &Arc<str>) {
+        let remote = self.lock().remote(worker);
+        if let Some(remote) = remote {
+            remote.hang_up();
+        }
     }
 
     fn seen(&self, worker: &Arc<str>) {

@@ -50,8 +50,11 @@ pub(crate) fn nothing_is_lost(k: &Kubectl, burst: &Burst) -> Result<()> {
         .filter_map(|o| Some((o["metadata"]["name"].as_str()?, o["metadata"]["resourceVersion"].as_str()?)))
         .filter(|(name, _)| name.starts_with("first-") || name.starts_with("second-"))
         .collect();
-    let wrong: Vec<_> =
-        burst.acknowledged.iter().filter(|(name, version)| there.get(name.as_str()) != Some(&version.as_str())).collect();
+    let wrong: Vec<_> = burst
+        .acknowledged
+        .iter()
+        .filter(|(name, version)| there.get(name.as_str()) != Some(&version.as_str()))
+        .collect();
     ensure!(wrong.is_empty(), "lost or changed: {wrong:?}");
     let more = there.len() - burst.acknowledged.len();
     ensure!(more <= burst.cut_off, "{more} objects more than were asked for");

@@ -4,4 +4,5 @@ mod bad_input;
 mod client;
 mod containers_podman;
 mod crash;
+mod dash;
 mod kubectl;

@@ -36,6 +36,11 @@ fn exit_status(code: i32) -> Value {
     })
 }
 
+/// What ends a session whose worker has gone, or whose server stops: without it clients would take the end for that of the command.
+fn lost() -> ExecOutput {
+    ExecOutput::Failed("the connection to the container was lost; the command may still run".to_owned())
+}
+
 /// What goes onto the error channel at the end: a Status from protocol v4 on, before that only the text of an error.
 fn ending(protocol: &str, output: &ExecOutput) -> Bytes {
     let structured = protocol.starts_with("v4") || protocol.starts_with("v5");
@@ -125,7 +130,8 @@ where
         }
     };
     let write = async {
-        while let Some(item) = output.recv().await {
+        loop {
+            let item = output.recv().await.unwrap_or_else(lost);
             let (channel, data, last) = match &item {
                 ExecOutput::Stdout(data) => (STDOUT, data.clone(), false),
                 ExecOutput::Stderr(data) => (STDERR, data.clone(), false),
@@ -247,7 +253,8 @@ where
         }
     };
     let write = async {
-        while let Some(item) = output.recv().await {
+        loop {
+            let item = output.recv().await.unwrap_or_else(lost);
             match &item {
                 ExecOutput::Stdout(data) => send(&writer, id("stdout"), data).await?,
                 ExecOutput::Stderr(data) => send(&writer, id("stderr"), data).await?,
@@ -377,5 +384,42 @@ mod tests {
         assert_eq!(received[2][0], ERROR);
         let status: Value = serde_json::from_slice(&received[2][1..]).unwrap();
         assert_eq!(status["details"]["causes"][0]["message"], "7");
+    }
+
+    /// No Exit has come: the client must not take the end for success.
+    #[tokio::test]
+    async fn a_lost_session_is_a_failure() {
+        use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
+        let options = ExecOptions { stdout: true, ..ExecOptions::default() };
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let (running, _from_client, to_client) = session();
+        drop(to_client);
+        let client = async move {
+            let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+            let mut errors = Vec::new();
+            while let Some(Ok(message)) = socket.next().await {
+                if let Message::Binary(bytes) = message
+                    && bytes.first() == Some(&ERROR)
+                {
+                    errors.push(serde_json::from_slice::<Value>(&bytes[1..]).unwrap());
+                }
+            }
+            errors
+        };
+        let ((), errors) = tokio::join!(by_websocket(server, "v5.channel.k8s.io", &options, running), client);
+        assert_eq!((errors.len(), &errors[0]["status"]), (1, &json!("Failure")));
+
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let (running, _from_client, to_client) = session();
+        drop(to_client);
+        let (mut from_server, mut to_server) = tokio::io::split(client);
+        let mut compressor = testing::ClientCompressor::new().unwrap();
+        let mut bytes = testing::open(&mut compressor, 1, &[("streamtype", "error")]);
+        bytes.extend(testing::open(&mut compressor, 3, &[("streamtype", "stdout")]));
+        to_server.write_all(&bytes).await.unwrap();
+        by_spdy(server, "v4.channel.k8s.io", &options, running).await;
+        let mut answer = Vec::new();
+        from_server.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.windows(9).any(|w| w == b"\"Failure\""));
     }
 }

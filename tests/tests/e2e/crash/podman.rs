@@ -4,14 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use vctl_tests::{
-    burst, containers,
-    containers::Container,
-    image,
-    kubectl::Kubectl,
-    platform::Platform,
-    wait,
-};
+use vctl_tests::{burst, containers, containers::Container, image, kubectl::Kubectl, platform::Platform, wait};
 
 use super::{AT_ONCE, ENOUGH, nothing_is_lost};
 use crate::containers_podman::{platform, pod, ready};
@@ -67,9 +60,11 @@ fn see(platform: &Platform, k: &Kubectl) -> Result<Seen> {
 
 /// The worker takes orders: a command runs in a pod, its log is there, and a new pod becomes ready and goes again.
 fn works(k: &Kubectl, turn: usize) -> Result<()> {
-    wait::until("exec works again", LIMIT, || match k.run(&["exec", "deploy/web", "--", "cat", "/tmp/w/index.html"]) {
-        Ok(output) if output.stdout == "page\n" => Ok(()),
-        other => Err(format!("{other:?}")),
+    wait::until("exec works again", LIMIT, || {
+        match k.run(&["exec", "deploy/web", "--", "cat", "/tmp/w/index.html"]) {
+            Ok(output) if output.stdout == "page\n" => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })?;
     assert_eq!(k.ok(&["logs", "deploy/web", "-c", "web"])?.lines().last(), Some("serving"));
     k.ok(&["wait", "--for=condition=Ready", "node", "--all", "--timeout=60s"])?;
