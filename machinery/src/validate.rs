@@ -4,6 +4,7 @@ mod check;
 mod cluster;
 mod metadata;
 mod pod;
+mod webhook;
 mod workload;
 
 use serde_json::Value;
@@ -82,6 +83,13 @@ pub(crate) fn embedded_metadata(metadata: &Value, path: &str) -> Vec<FieldError>
 fn kind(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
     if descriptor.group.is_empty() && descriptor.plural == "pods" {
         pod::spec(&object.field("spec"), &["Always", "OnFailure", "Never"], errors);
+    }
+    if descriptor.group == "admissionregistration.k8s.io" {
+        match descriptor.plural.as_str() {
+            "mutatingwebhookconfigurations" => webhook::configuration(object, true, errors),
+            "validatingwebhookconfigurations" => webhook::configuration(object, false, errors),
+            _ => {}
+        }
     }
     workload::common(descriptor, object, errors);
     cluster::common(descriptor, object, errors);

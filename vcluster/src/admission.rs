@@ -10,17 +10,21 @@ mod quota;
 mod rbac;
 pub(crate) mod service;
 mod service_account;
+mod webhook;
 
 pub(crate) use disruption::evict;
+pub(crate) use webhook::{Hooks, Operation};
 
 use serde_json::Value;
 use vctl_machinery::status::ApiError;
 use vctl_store::Write;
+use webhook::{Attributes, Rounds};
 
 use crate::{
     custom,
     document::meta,
     objects::{Call, Target},
+    subresource,
 };
 
 /// The name of an object, or what its name will be made from, as errors show it.
@@ -31,8 +35,27 @@ fn name_of(object: &Value) -> &str {
     }
 }
 
-/// Completes or refuses a new object before it gets a generated name. The order is upstream's.
+/// The name that an object has already.
+fn name_of_existing(object: &Value) -> &str {
+    meta(object, "name")
+}
+
+/// Completes or refuses a new object before it gets a generated name. The order is upstream's: what is built in, then webhooks; both
+/// once more when a webhook changed something.
 pub(crate) async fn admit_create(call: &Call, target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    let request = Attributes { call, target, operation: Operation::Create, old: None };
+    let mut rounds = Rounds::default();
+    loop {
+        complete(call, target, object).await?;
+        webhook::mutate(&request, object, &mut rounds).await?;
+        if !rounds.second() {
+            return Ok(());
+        }
+    }
+}
+
+/// What is built in of it.
+async fn complete(call: &Call, target: &Target, object: &mut Value) -> Result<(), ApiError> {
     if target.descriptor.namespaced {
         namespace::exists(call, target, object).await?;
     }
@@ -77,6 +100,8 @@ pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value
     if target.descriptor.group == "rbac.authorization.k8s.io" {
         rbac::no_escalation(call, target, object).await?;
     }
+    let request = Attributes { call, target, operation: Operation::Create, old: None };
+    webhook::validate(&request, object).await?;
     quota::charge(call, target, None, object).await
 }
 
@@ -105,6 +130,20 @@ pub(crate) async fn admit_update(
     old: &Value,
     new: &mut Value,
 ) -> Result<Vec<Write>, ApiError> {
+    // A binding has been asked about as what it is.
+    if target.subresource != "binding" && webhook::any(call).await? {
+        let old = subresource::show(target, old)?;
+        let request = Attributes { call, target, operation: Operation::Update, old: Some(&old) };
+        let mut rounds = Rounds::default();
+        let mut view = subresource::show(target, new)?;
+        loop {
+            webhook::mutate(&request, &mut view, &mut rounds).await?;
+            if !rounds.second() {
+                break;
+            }
+        }
+        *new = if target.subresource == "scale" { subresource::merge(target, new, view)? } else { view };
+    }
     if target.subresource.is_empty() && target.is("", "services") {
         return service::update(call, target, old, new).await;
     }
@@ -134,6 +173,11 @@ pub(crate) async fn validate_update(
             rbac::no_escalation(call, target, new).await?;
         }
     }
+    if target.subresource != "binding" && webhook::any(call).await? {
+        let (before, after) = (subresource::show(target, old)?, subresource::show(target, new)?);
+        let request = Attributes { call, target, operation: Operation::Update, old: Some(&before) };
+        webhook::validate(&request, &after).await?;
+    }
     quota::charge(call, target, Some(old), new).await
 }
 
@@ -142,7 +186,29 @@ pub(crate) async fn delete(call: &Call, target: &Target, object: &Value) -> Resu
     if target.is("", "namespaces") {
         namespace::may_be_deleted(target)?;
     }
+    let request = Attributes { call, target, operation: Operation::Delete, old: Some(object) };
+    webhook::mutate(&request, &mut Value::Null, &mut Rounds::default()).await?;
+    webhook::validate(&request, &Value::Null).await?;
     release(call, target, object).await
+}
+
+/// Lets webhooks change or refuse what is posted to a subresource, or a session with a pod; returns what is left of it.
+pub(crate) async fn admit_action(
+    call: &Call,
+    target: &Target,
+    operation: Operation,
+    mut object: Value,
+) -> Result<Value, ApiError> {
+    let request = Attributes { call, target, operation, old: None };
+    let mut rounds = Rounds::default();
+    loop {
+        webhook::mutate(&request, &mut object, &mut rounds).await?;
+        if !rounds.second() {
+            break;
+        }
+    }
+    webhook::validate(&request, &object).await?;
+    Ok(object)
 }
 
 /// What goes together with an object.

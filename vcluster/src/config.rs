@@ -9,6 +9,17 @@ pub const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// ClusterIP of the Service default/kubernetes: the first address of the range.
 pub const KUBERNETES_IP: &str = "10.96.0.1";
 
+/// Which addresses this process dials for tenants, for webhooks that are given by URL. (Those given as a Service are reached in the
+/// tenant's own pods.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutboundAddresses {
+    /// Those of the public Internet only: no loopback, private or link-local address.
+    #[default]
+    Public,
+    /// All: for a server whose tenants are its operators.
+    Any,
+}
+
 /// Settings of the virtual control planes of this process.
 #[derive(Clone)]
 pub struct Config {
@@ -29,6 +40,8 @@ pub struct Config {
     pub idle_after: Duration,
     /// Largest request body in bytes.
     pub max_body: usize,
+    /// Which addresses are dialled for tenants.
+    pub outbound: OutboundAddresses,
 }
 
 impl Config {
@@ -43,6 +56,7 @@ impl Config {
             client_certificate_lifetime: Duration::from_hours(365 * 24),
             idle_after: Duration::from_mins(1),
             max_body: 3 << 20,
+            outbound: OutboundAddresses::default(),
         }
     }
 }

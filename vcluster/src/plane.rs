@@ -12,7 +12,9 @@ use vctl_runtime::tasks::Tasks;
 use vctl_store::{Entry, Key, ListOptions, Scope, Store, Tenant};
 
 use crate::{
+    admission::Hooks,
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
+    cached::Cached,
     config::Config,
     custom, document,
     keys::{Keys, KeysDocument},
@@ -20,6 +22,9 @@ use crate::{
     streams::PodStreams,
     user::User,
 };
+
+/// Resources that configure webhooks end so.
+const WEBHOOKS: &str = "webhookconfigurations.admissionregistration.k8s.io";
 
 /// What all control planes of the process share.
 pub(crate) struct Shared {
@@ -36,6 +41,7 @@ pub(crate) struct Plane {
     pub(crate) name: String,
     pub(crate) keys: Keys,
     rbac: Rbac,
+    webhooks: Cached<Hooks>,
     catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
     catalog_generation: AtomicU64,
     /// Seconds since 1970 of the last request.
@@ -64,6 +70,7 @@ impl Plane {
             name: name.to_owned(),
             keys,
             rbac: Rbac::default(),
+            webhooks: Cached::default(),
             catalog: Mutex::new(None),
             catalog_generation: AtomicU64::new(0),
             used: AtomicI64::new(0),
@@ -141,6 +148,8 @@ impl Plane {
     pub(crate) fn changed(&self, resource: &str) {
         if resource.ends_with(RBAC) {
             self.rbac.invalidate();
+        } else if resource.ends_with(WEBHOOKS) {
+            self.webhooks.invalidate();
         } else if resource == custom::DEFINITIONS {
             // What is there is kept until it is replaced: most of its rows are taken over.
             self.catalog_generation.fetch_add(1, Ordering::SeqCst);
@@ -150,7 +159,19 @@ impl Plane {
     /// Tells the caches that anything may have changed.
     pub(crate) fn changed_unknown(&self) {
         self.changed(RBAC);
+        self.changed(WEBHOOKS);
         self.changed(custom::DEFINITIONS);
+    }
+
+    /// The admission webhooks.
+    pub(crate) async fn webhooks(&self) -> Result<Arc<Hooks>, ApiError> {
+        let generation = match self.webhooks.get() {
+            Ok(hooks) => return Ok(hooks),
+            Err(generation) => generation,
+        };
+        let of = async |kind: &str| self.objects(&format!("{kind}{WEBHOOKS}"), None).await;
+        let hooks = Hooks::new(&of("mutating").await?, &of("validating").await?);
+        Ok(self.webhooks.put(generation, hooks))
     }
 
     /// Whether the user may do this.

@@ -9,6 +9,7 @@ mod pod_security;
 mod pods;
 mod quotas;
 mod watches;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -55,11 +56,17 @@ pub(super) const NAME: &str = "dev";
 
 impl Fixture {
     pub(super) async fn new() -> Self {
+        Self::with(Arc::new(NoStreams), |_| {}).await
+    }
+
+    /// With workers and other settings.
+    pub(super) async fn with(streams: Arc<dyn PodStreams>, change: impl FnOnce(&mut Config)) -> Self {
         let clock = Clock::fixed("2026-01-02T03:04:05Z".parse().unwrap());
         let store = Arc::new(MemoryStore::new());
         let mut config = Config::new("CA", "https://127.0.0.1:6443");
         config.clock = clock.clone();
-        let planes = ControlPlanes::new(store.clone(), config, Arc::new(NoStreams), Tasks::new());
+        change(&mut config);
+        let planes = ControlPlanes::new(store.clone(), config, streams, Tasks::new());
         let name = EnvironmentName::new(NAME).unwrap();
         planes.create(&name, Vec::new()).await.unwrap();
         let admin = peer(&planes, &name).await;

@@ -103,6 +103,11 @@ impl Errors {
         self.push("FieldValueTooLong", at, format!("Too long: may not be more than {max} bytes"));
     }
 
+    pub(super) fn too_many(&mut self, at: &At<'_>, max: usize) {
+        let count = at.value.as_array().map_or(0, Vec::len);
+        self.push("FieldValueTooMany", at, format!("Too many: {count}: must have at most {max} items"));
+    }
+
     pub(super) fn not_found(&mut self, at: &At<'_>) {
         self.push("FieldValueNotFound", at, format!("Not found: {}", at.value));
     }

@@ -231,7 +231,9 @@ async fn namespace(call: &Call, target: &Target, old: Option<&Value>, new: &Valu
         })
         .collect();
     warnings.sort();
-    warnings.into_iter().for_each(|w| call.warn(w));
+    for warning in warnings {
+        call.warn(warning);
+    }
     Ok(())
 }
 

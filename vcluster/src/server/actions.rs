@@ -21,6 +21,7 @@ pub(crate) async fn create(
     target: Target,
     object: Value,
 ) -> Result<Value, ApiError> {
+    let object = admission::admit_action(call, &target, admission::Operation::Create, object).await?;
     match (&*target.descriptor.plural, &*target.subresource) {
         ("pods", "binding") => bind(call, &target, &object).await,
         ("bindings", "") => {

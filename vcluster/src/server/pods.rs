@@ -7,12 +7,35 @@ use vctl_machinery::status::ApiError;
 
 use super::{Context, respond};
 use crate::{
+    admission,
     document::meta,
     objects::Target,
     request::Query,
     streaming::{self, Session},
     streams::{ContainerTarget, ExecOptions, LogOptions},
 };
+
+/// What a session asks for, as webhooks see it.
+fn options_object(session: &Session, container: &str) -> Value {
+    match session {
+        Session::PortForward => serde_json::json!({ "kind": "PodPortForwardOptions", "apiVersion": "v1" }),
+        Session::Exec(options) => {
+            let kind = if options.attach { "PodAttachOptions" } else { "PodExecOptions" };
+            let mut object = serde_json::json!({ "kind": kind, "apiVersion": "v1", "container": container });
+            for (field, set) in
+                [("stdin", options.stdin), ("stdout", options.stdout), ("stderr", options.stderr), ("tty", options.tty)]
+            {
+                if set {
+                    object[field] = true.into();
+                }
+            }
+            if !options.command.is_empty() {
+                object["command"] = options.command.clone().into();
+            }
+            object
+        }
+    }
+}
 
 async fn pod(context: &Context, target: &Target) -> Result<Value, ApiError> {
     context.call()?.get(&Target::new(target.descriptor.clone(), &target.namespace, &target.name)).await
@@ -175,6 +198,8 @@ pub(crate) async fn session(
         )));
     }
     let place = place(&context, &pod, &name)?;
+    admission::admit_action(&context.call()?, &target, admission::Operation::Connect, options_object(&session, &name))
+        .await?;
     let shared = &context.plane.shared;
     streaming::handle(request, session, place, shared.streams.clone(), &shared.tasks).await
 }

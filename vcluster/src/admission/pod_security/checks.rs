@@ -38,7 +38,7 @@ pub(super) fn violations(pod: &Value, standard: Standard) -> Vec<Violation> {
     }
     found.push(pod.privileged());
     // From 1.35 on a pod with its own user namespace may see more of /proc, but not if it is restricted.
-    if !(restricted && v >= 35) && !(v >= 35 && pod.has_user_namespace()) {
+    if v < 35 || !(restricted || pod.has_user_namespace()) {
         found.push(pod.proc_mount());
     }
     found.push(pod.selinux());

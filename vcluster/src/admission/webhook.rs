@@ -1,0 +1,230 @@
+//! Mutating and validating admission webhooks. Mutating ones are called one after the other, ordered by the names of their
+//! configurations; validating ones all at once. Source of rules and texts: apiserver's `pkg/admission/plugin/webhook`.
+
+mod hook;
+mod review;
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde_json::Value;
+use vctl_machinery::{catalog::Descriptor, defaults, patch, schema, status::ApiError};
+
+pub(crate) use hook::Hooks;
+use hook::{Hook, Invocation};
+use review::Verdict;
+
+use crate::{
+    convert,
+    objects::{Call, Target},
+};
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// A request on its way through admission.
+pub(super) struct Attributes<'a> {
+    pub(super) call: &'a Call,
+    pub(super) target: &'a Target,
+    pub(super) operation: Operation,
+    /// The object before an update or deletion, in the target's version.
+    pub(super) old: Option<&'a Value>,
+}
+
+impl Attributes<'_> {
+    /// The request's namespace: that of a Namespace is itself.
+    fn namespace(&self) -> &str {
+        if self.target.is("", "namespaces") { &self.target.name } else { &self.target.namespace }
+    }
+}
+
+/// What is remembered between the two rounds of mutation.
+#[derive(Default)]
+pub(super) struct Rounds {
+    second: bool,
+    changed: bool,
+    /// Webhooks that want to be called again when something changes after them.
+    reinvocable: HashSet<String>,
+    again: HashSet<String>,
+    last: Option<Value>,
+}
+
+impl Rounds {
+    /// Whether everything that mutates must run once more; if so, what follows is the second round.
+    pub(super) fn second(&mut self) -> bool {
+        let first = !self.second;
+        self.second = true;
+        first && self.changed
+    }
+
+    fn reinvoke(&mut self) {
+        self.again.extend(self.reinvocable.drain());
+    }
+}
+
+/// Why a webhook did not let a request pass.
+enum Failure {
+    /// It said no.
+    Rejected(ApiError),
+    /// It could not be asked, or its answer makes no sense: its failure policy decides.
+    Calling(String),
+}
+
+/// Whether there is any webhook.
+pub(super) async fn any(call: &Call) -> Result<bool, ApiError> {
+    let hooks = call.plane.webhooks().await?;
+    Ok(!hooks.mutating.is_empty() || !hooks.validating.is_empty())
+}
+
+/// Lets the mutating webhooks change the object (null for a deletion).
+pub(super) async fn mutate(request: &Attributes<'_>, object: &mut Value, rounds: &mut Rounds) -> Result<(), ApiError> {
+    let hooks = request.call.plane.webhooks().await?;
+    if hooks.mutating.is_empty() || hook::is_exempt(request.target) {
+        return Ok(());
+    }
+    if rounds.second && rounds.last.as_ref().is_some_and(|last| last != object) {
+        rounds.reinvoke();
+    }
+    for hook in &hooks.mutating {
+        let Some(invocation) = hook.invocation(request, Some(object)).await? else { continue };
+        if rounds.second && !rounds.again.contains(&hook.id) {
+            continue;
+        }
+        let outcome = mutate_by(hook, request, &invocation, object).await;
+        if matches!(outcome, Ok(true)) {
+            rounds.changed = true;
+            rounds.reinvoke();
+        }
+        if hook.reinvocable {
+            rounds.reinvocable.insert(hook.id.clone());
+        }
+        match outcome {
+            Ok(_) => {}
+            Err(Failure::Rejected(e)) => return Err(e),
+            Err(Failure::Calling(why)) => hook.failed(&why)?,
+        }
+    }
+    rounds.last = Some(object.clone());
+    Ok(())
+}
+
+/// Calls a webhook and applies its patch; true when that changed something.
+async fn mutate_by(
+    hook: &Hook,
+    request: &Attributes<'_>,
+    invocation: &Invocation,
+    object: &mut Value,
+) -> Result<bool, Failure> {
+    let own = &request.target.descriptor;
+    let mut shown = converted(own, &invocation.descriptor, object);
+    let verdict = ask(hook, request, invocation, &shown, true).await?;
+    let Some(operations) = verdict.patch else { return Ok(false) };
+    if object.is_null() {
+        let why = format!(
+            "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+            hook.name
+        );
+        return Err(Failure::Rejected(ApiError::internal(why)));
+    }
+    let mut patched = patch::json(&shown, &operations).map_err(|e| Failure::Rejected(ApiError::internal(e)))?;
+    if patched == shown {
+        return Ok(false);
+    }
+    // A Scale or an Eviction is no object of the resource.
+    if patched["kind"] == invocation.descriptor.kind {
+        // What the schema does not know goes, as when an object is decoded.
+        schema::decode(&invocation.descriptor, &mut patched).map_err(|e| Failure::Rejected(ApiError::internal(e)))?;
+        defaults::apply(&invocation.descriptor, &mut patched);
+    }
+    let changed = patched != shown;
+    shown = converted(&invocation.descriptor, own, &patched);
+    *object = shown;
+    Ok(changed)
+}
+
+/// Asks all validating webhooks.
+pub(super) async fn validate(request: &Attributes<'_>, object: &Value) -> Result<(), ApiError> {
+    let hooks = request.call.plane.webhooks().await?;
+    if hooks.validating.is_empty() || hook::is_exempt(request.target) {
+        return Ok(());
+    }
+    let mut calls = Vec::new();
+    for hook in &hooks.validating {
+        let Some(invocation) = hook.invocation(request, Some(object)).await? else { continue };
+        calls.push(async move {
+            let shown = converted(&request.target.descriptor, &invocation.descriptor, object);
+            match ask(hook, request, &invocation, &shown, false).await {
+                Ok(_) => Ok(()),
+                Err(Failure::Rejected(e)) => Err(e),
+                Err(Failure::Calling(why)) => hook.failed(&why),
+            }
+        });
+    }
+    futures::future::join_all(calls).await.into_iter().collect()
+}
+
+/// One call; a webhook that allows answers with its patch.
+async fn ask(
+    hook: &Hook,
+    request: &Attributes<'_>,
+    invocation: &Invocation,
+    object: &Value,
+    mutating: bool,
+) -> Result<Verdict, Failure> {
+    if request.call.dry_run && !hook.dry_run {
+        let why = format!("admission webhook {:?} does not support dry run", hook.name);
+        return Err(Failure::Rejected(ApiError::bad_request(why)));
+    }
+    let Some(version) = hook.review_version else {
+        return Err(Failure::Calling(
+            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+                .into(),
+        ));
+    };
+    let old = request.old.map(|old| converted(&request.target.descriptor, &invocation.descriptor, old));
+    let uid = uuid::Uuid::new_v4().to_string();
+    let review = review::request(request, invocation, version, &uid, object, old.as_ref());
+    let client = match &hook.client {
+        Ok(client) => client,
+        Err(why) => return Err(Failure::Calling(format!("could not get REST client: {why}"))),
+    };
+    let answer = client
+        .post(&request.call.plane, &review, hook.timeout)
+        .await
+        .map_err(|e| Failure::Calling(format!("failed to call webhook: {e}")))?;
+    let verdict = review::verdict(&answer, version, &uid, mutating)
+        .map_err(|e| Failure::Calling(format!("received invalid webhook response: {e}")))?;
+    for (key, value) in &verdict.audit {
+        tracing::debug!(webhook = %hook.name, key, value, "a webhook annotated a request");
+    }
+    for warning in &verdict.warnings {
+        request.call.warn(warning.clone());
+    }
+    if verdict.allowed { Ok(verdict) } else { Err(Failure::Rejected(review::denied(&hook.name, &verdict.result))) }
+}
+
+/// An object in another version of its resource.
+fn converted(from: &Arc<Descriptor>, to: &Arc<Descriptor>, object: &Value) -> Value {
+    let mut object = object.clone();
+    if !Arc::ptr_eq(from, to) && !object.is_null() && object["apiVersion"] == from.api_version() {
+        convert::to_storage(from, &mut object);
+        convert::from_storage(to, &mut object);
+    }
+    object
+}
