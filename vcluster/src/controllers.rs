@@ -14,6 +14,8 @@
 
 mod claim;
 mod context;
+mod cron_job;
+mod daemon_set;
 mod definition;
 mod deployment;
 mod dispatch;
@@ -285,6 +287,9 @@ impl Shared {
             Controller::ReplicationController => {
                 replica_set::reconcile(cx, &replica_set::REPLICATION_CONTROLLER, namespace, name).await
             }
+            Controller::CronJob => cron_job::reconcile(cx, namespace, name).await,
+            Controller::DaemonSet => daemon_set::reconcile(cx, namespace, name).await,
+            Controller::DaemonSetNodes => daemon_set::nodes_changed(cx).await,
             Controller::Job => job::reconcile(cx, namespace, name).await,
             Controller::StatefulSet => stateful_set::reconcile(cx, namespace, name).await,
             Controller::Deployment => deployment::reconcile(cx, namespace, name).await,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use vctl_store::Event;
 
 use super::{
+    daemon_set::node_view,
     hints::Labels,
     object::{condition, controller_of, is_deleting, label_map, labels, list, text},
     pod,
@@ -113,18 +114,26 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             if event.value.is_none() {
                 wakes.push(tenant_wide(Controller::PodGc));
             }
+            let (old, new) = documents(event);
+            if old.as_ref().map(node_view) != new.as_ref().map(node_view) {
+                wakes.push(tenant_wide(Controller::DaemonSetNodes));
+            }
         }
         "deployments.apps" => wakes.push(this(Controller::Deployment)),
         "replicationcontrollers" => wakes.push(this(Controller::ReplicationController)),
         "statefulsets.apps" => wakes.push(this(Controller::StatefulSet)),
-        "jobs.batch" => wakes.push(this(Controller::Job)),
-        "pods" | "replicasets.apps" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
-            let new = event.value.as_ref().and_then(|v| serde_json::from_slice::<Value>(v).ok());
-            let old = event.previous.as_ref().and_then(|(_, v)| serde_json::from_slice::<Value>(v).ok());
+        "daemonsets.apps" => wakes.push(this(Controller::DaemonSet)),
+        "cronjobs.batch" => wakes.push(this(Controller::CronJob)),
+        "pods" | "replicasets.apps" | "jobs.batch" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
+            let (old, new) = documents(event);
             match resource {
                 "pods" => pods(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes),
                 "replicasets.apps" => {
                     wakes.push(this(Controller::ReplicaSet));
+                    owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes);
+                }
+                "jobs.batch" => {
+                    wakes.push(this(Controller::Job));
                     owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes);
                 }
                 "controllerrevisions.apps" => owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes),
@@ -134,6 +143,12 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
         _ => {}
     }
     wakes
+}
+
+/// The object before and after a change.
+fn documents(event: &Event) -> (Option<Value>, Option<Value>) {
+    let parse = |bytes: &[u8]| serde_json::from_slice(bytes).ok();
+    (event.previous.as_ref().and_then(|(_, v)| parse(v)), event.value.as_ref().and_then(|v| parse(v)))
 }
 
 fn garbage(event: &Event, wakes: &mut Vec<Wake>) {
@@ -168,7 +183,9 @@ fn owners(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes:
             ("apps", "ReplicaSet") => Controller::ReplicaSet,
             ("apps", "Deployment") => Controller::Deployment,
             ("apps", "StatefulSet") => Controller::StatefulSet,
+            ("apps", "DaemonSet") => Controller::DaemonSet,
             ("batch", "Job") => Controller::Job,
+            ("batch", "CronJob") => Controller::CronJob,
             ("", "ReplicationController") => Controller::ReplicationController,
             _ => return,
         };

@@ -14,11 +14,12 @@ use super::{
 };
 
 /// Controllers that adopt orphans, with the resource they are.
-const ADOPTERS: [(&str, Controller); 5] = [
+const ADOPTERS: [(&str, Controller); 6] = [
     ("replicasets.apps", Controller::ReplicaSet),
     ("deployments.apps", Controller::Deployment),
     ("replicationcontrollers", Controller::ReplicationController),
     ("statefulsets.apps", Controller::StatefulSet),
+    ("daemonsets.apps", Controller::DaemonSet),
     ("jobs.batch", Controller::Job),
 ];
 

@@ -27,7 +27,10 @@ pub(super) enum Controller {
     ReplicationController,
     Deployment,
     StatefulSet,
+    DaemonSet,
+    DaemonSetNodes,
     Job,
+    CronJob,
     Endpoints,
     EndpointSlice,
     Scheduler,
@@ -50,6 +53,8 @@ impl Controller {
             Self::Deployment => "system:serviceaccount:kube-system:deployment-controller",
             Self::StatefulSet => "system:serviceaccount:kube-system:statefulset-controller",
             Self::Job => "system:serviceaccount:kube-system:job-controller",
+            Self::CronJob => "system:serviceaccount:kube-system:cronjob-controller",
+            Self::DaemonSet | Self::DaemonSetNodes => "system:serviceaccount:kube-system:daemon-set-controller",
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::Scheduler => "system:kube-scheduler",
@@ -62,6 +67,7 @@ impl Controller {
     pub(super) fn component(self) -> &'static str {
         match self {
             Self::Scheduler => "default-scheduler",
+            Self::DaemonSet => "daemonset-controller",
             Self::PodGc => "pod-garbage-collector-controller",
             other => other.user().rsplit(':').next().unwrap_or_default(),
         }

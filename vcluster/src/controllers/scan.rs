@@ -34,7 +34,9 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         ("replicasets.apps", &[Controller::ReplicaSet]),
         ("replicationcontrollers", &[Controller::ReplicationController]),
         ("statefulsets.apps", &[Controller::StatefulSet]),
+        ("daemonsets.apps", &[Controller::DaemonSet]),
         ("jobs.batch", &[Controller::Job]),
+        ("cronjobs.batch", &[Controller::CronJob]),
         ("services", &[Controller::Endpoints, Controller::EndpointSlice]),
     ] {
         for entry in cx.stored(resource, None).await? {

@@ -3,7 +3,7 @@
 //! One reconcile serves all waiting pods of a tenant, highest priority and oldest first, so two pods never compete for the same room.
 //! It runs when a pod needs a node and, while some fit nowhere, whenever nodes change or pods go.
 
-mod affinity;
+pub(super) mod affinity;
 mod fit;
 mod quantity;
 

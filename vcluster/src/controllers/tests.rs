@@ -1,5 +1,7 @@
 //! The controllers together, over the memory store and a small API; those of [`pipeline`] over the real one.
 
+mod cron_jobs;
+mod daemon_sets;
 mod jobs;
 mod pipeline;
 mod stateful_sets;

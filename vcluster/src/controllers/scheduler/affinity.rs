@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::controllers::object::{condition, flag, labels, list, name, text};
 
 /// `nodeSelector` and the required terms of `nodeAffinity`.
-pub(super) fn selects(pod: &Value, node: &Value) -> bool {
+pub(in crate::controllers) fn selects(pod: &Value, node: &Value) -> bool {
     let node_labels = labels(node);
     if let Some(selector) = pod.pointer("/spec/nodeSelector").and_then(Value::as_object)
         && !selector.iter().all(|(k, v)| node_labels.get(k) == Some(v))
@@ -50,7 +50,7 @@ fn holds(requirement: &Value, value: Option<&str>) -> bool {
 
 /// The first taint with an effect on scheduling that the pod does not tolerate, as (key, value). A node that is not ready counts as
 /// tainted `node.kubernetes.io/not-ready`, which upstream's node controller would write.
-pub(super) fn untolerated(pod: &Value, node: &Value) -> Option<(String, String)> {
+pub(in crate::controllers) fn untolerated(pod: &Value, node: &Value) -> Option<(String, String)> {
     let not_ready = condition(node, "Ready").is_none_or(|c| text(c, "/status") != "True");
     let implied = serde_json::json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
     list(node, "/spec/taints")
@@ -62,7 +62,7 @@ pub(super) fn untolerated(pod: &Value, node: &Value) -> Option<(String, String)>
 }
 
 /// Whether one of the pod's tolerations covers a taint.
-pub(super) fn tolerates(pod: &Value, taint: &Value) -> bool {
+pub(in crate::controllers) fn tolerates(pod: &Value, taint: &Value) -> bool {
     list(pod, "/spec/tolerations").iter().any(|t| {
         let effect = text(t, "/effect");
         let key = text(t, "/key");
