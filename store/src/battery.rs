@@ -3,6 +3,7 @@
 //!
 //! `sqlite_cold` (and `all_cold` of `postgres`) is a store that forgets everything it holds in memory before every call, so that each answer comes from the database.
 
+mod backup;
 mod compaction;
 mod feeds;
 mod lists;
@@ -17,8 +18,9 @@ use bytes::Bytes;
 use vctl_runtime::tasks::Tasks;
 
 use crate::{
-    Entry, Event, Expect, Feed, Key, List, ListOptions, MemoryStore, PostgresStore, Revision, Scope, SqliteStore,
-    Store, StoreError, StoreOptions, Tenant, TenantInfo, Watch, WatchError, Write, postgres::testing::Server,
+    EncryptionKeys, Entry, Event, Expect, Export, Feed, Key, List, ListOptions, MemoryStore, PostgresStore, Revision,
+    Scope, SqliteStore, Store, StoreError, StoreOptions, Tenant, TenantInfo, Watch, WatchError, Write,
+    postgres::testing::Server,
 };
 
 /// Small enough to be filled by a scenario.
@@ -43,6 +45,12 @@ macro_rules! scenarios {
         mod sqlite_cold {
             $($(#[tokio::test] async fn $name() {
                 let (store, _directory) = super::sqlite().await;
+                super::$area::$name(std::sync::Arc::new(super::Cold(store))).await;
+            })+)+
+        }
+        mod sqlite_encrypted {
+            $($(#[tokio::test] async fn $name() {
+                let (store, _directory) = super::sqlite_with(super::encrypted()).await;
                 super::$area::$name(std::sync::Arc::new(super::Cold(store))).await;
             })+)+
         }
@@ -88,6 +96,9 @@ scenarios! {
         an_unknown_tenant a_tenant_is_found_only_with_its_first_documents;
     feeds: the_feed_tells_commits_of_all_tenants_in_order the_feed_tells_of_tenants a_slow_feed_is_told_once_and_goes_on
         the_feed_shows_what_can_be_read a_closed_store_refuses_everything the_end_of_a_store_is_told;
+    backup: an_export_has_every_document_at_one_revision an_export_beside_writes_is_of_one_moment an_absent_tenant_has_no_export
+        a_tenant_is_restored_under_a_new_name a_restored_tenant_replaces_another a_taken_name_is_not_replaced_unasked
+        a_failed_restore_changes_nothing who_watched_a_replaced_tenant_lists_again one_of_many_concurrent_restores_is_left;
 }
 
 fn options() -> StoreOptions {
@@ -100,9 +111,18 @@ fn options() -> StoreOptions {
     }
 }
 
+fn encrypted() -> StoreOptions {
+    let keys = EncryptionKeys::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "a test").unwrap();
+    StoreOptions { encryption: Some(keys), ..options() }
+}
+
 async fn sqlite() -> (SqliteStore, tempfile::TempDir) {
+    sqlite_with(options()).await
+}
+
+async fn sqlite_with(options: StoreOptions) -> (SqliteStore, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open_with(directory.path(), &Tasks::new(), options()).await.unwrap();
+    let store = SqliteStore::open_with(directory.path(), &Tasks::new(), options).await.unwrap();
     (store, directory)
 }
 
@@ -117,7 +137,8 @@ async fn postgres(cold: bool, scenarios: Vec<(&'static str, Scenario)>) {
         let server = &server;
         async move {
             let address = server.database().await;
-            let store = PostgresStore::open_with(&address, &Tasks::new(), options()).await.unwrap();
+            let options = if cold { encrypted() } else { options() };
+            let store = PostgresStore::open_with(&address, &Tasks::new(), options).await.unwrap();
             let store: Backend = if cold { Arc::new(Cold(store)) } else { Arc::new(store) };
             let done = std::panic::AssertUnwindSafe(scenario(store.clone())).catch_unwind().await;
             // Its connections make room for those of the next.
@@ -200,6 +221,21 @@ impl<S: Maintain> Store for Cold<S> {
     }
     async fn compact(&self, tenant: Tenant, revision: Revision) -> Result<(), StoreError> {
         self.forget().await.compact(tenant, revision).await
+    }
+    async fn export(&self, tenant: Tenant) -> Result<Export, StoreError> {
+        self.forget().await.export(tenant).await
+    }
+    async fn restore_tenant(
+        &self,
+        name: &str,
+        documents: Vec<Write>,
+        above: Revision,
+        replace: bool,
+    ) -> Result<Tenant, StoreError> {
+        self.forget().await.restore_tenant(name, documents, above, replace).await
+    }
+    async fn reencrypt(&self) -> Result<u64, StoreError> {
+        self.forget().await.reencrypt().await
     }
     async fn close(&self) -> Result<(), StoreError> {
         self.0.close().await

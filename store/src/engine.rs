@@ -31,10 +31,11 @@ use std::sync::{
 use vctl_runtime::tasks::Tasks;
 
 use crate::{
-    Entry, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write,
+    Entry, Export, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write,
+    encryption::{self, Cipher, Place, SealedJournal, SealedReader},
     engine::{
         cell::{Cell, Decision, Life},
-        durable::{Change, Journal, KnownTenant, Reader},
+        durable::{Change, Journal, Kept, KnownTenant, Reader},
         options::StoreOptions,
         queue::{Acknowledgement, Queue},
         registry::{Claim, Registry},
@@ -79,7 +80,14 @@ impl Shared {
 pub(crate) struct Engine {
     shared: Arc<Shared>,
     tasks: Tasks,
+    cipher: Option<Arc<Cipher>>,
 }
+
+/// A tenant that is restored begins so far above the revisions that were seen of it: who watches must list again.
+pub(crate) const REVISION_JUMP: Revision = 1000;
+
+/// Values encrypted anew in one transaction.
+const REWRITTEN_TOGETHER: usize = 200;
 
 /// What a database hands over when it has been opened.
 pub(crate) struct Opened {
@@ -91,9 +99,32 @@ pub(crate) struct Opened {
     pub(crate) next_tenant: u32,
     /// The first number that the database cannot hold.
     pub(crate) tenant_limit: u32,
+    /// Ids of the keys that values are sealed with.
+    pub(crate) keys: Vec<String>,
 }
 
 impl Engine {
+    /// [`Engine::start`], with the keys of the options checked and used.
+    ///
+    /// # Errors
+    /// When what is kept is encrypted with other keys.
+    pub(crate) async fn open(mut opened: Opened, tasks: &Tasks, options: StoreOptions) -> Result<Self, StoreError> {
+        encryption::check(&opened.keys, options.encryption.as_ref())?;
+        let Some(keys) = &options.encryption else { return Ok(Self::start(opened, tasks, options)) };
+        let cipher = Arc::new(Cipher::new(keys)?);
+        opened.reader = Arc::new(SealedReader::new(opened.reader, cipher.clone()));
+        opened.journal = Box::new(SealedJournal::new(opened.journal, cipher.clone()));
+        let mut ids = std::mem::take(&mut opened.keys);
+        let mut engine = Self::start(opened, tasks, options);
+        if !ids.iter().any(|id| id == cipher.writing()) {
+            // Before anything is sealed with it: a start without it must be refused from now on.
+            ids.push(cipher.writing().to_owned());
+            Self::wait(engine.shared.queue.push(None, Change::UseKeys { ids })?).await?;
+        }
+        engine.cipher = Some(cipher);
+        Ok(engine)
+    }
+
     /// Starts the writer and the maintenance. They end with [`Engine::close`], or when the tasks are stopped.
     pub(crate) fn start(opened: Opened, tasks: &Tasks, options: StoreOptions) -> Self {
         let cells = opened.tenants.into_iter().map(Cell::known).collect();
@@ -117,7 +148,7 @@ impl Engine {
             stopping.cancelled().await;
             watched.queue.end(StoreError::Closed);
         });
-        Self { shared, tasks }
+        Self { shared, tasks, cipher: None }
     }
 
     /// The tenant, if the store is open.
@@ -167,36 +198,124 @@ impl Engine {
     }
 
     pub(crate) async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError> {
-        let name: Arc<str> = name.into();
-        let tenant = loop {
+        self.appear(&name.into(), &documents, 0, false).await
+    }
+
+    pub(crate) async fn restore_tenant(
+        &self,
+        name: &str,
+        documents: Vec<Write>,
+        above: Revision,
+        replace: bool,
+    ) -> Result<Tenant, StoreError> {
+        self.appear(&name.into(), &documents, above.saturating_add(REVISION_JUMP), replace).await
+    }
+
+    /// A tenant appears, with revisions after `base`, and after those of the one that it replaces.
+    async fn appear(
+        &self,
+        name: &Arc<str>,
+        documents: &[Write],
+        base: Revision,
+        replace: bool,
+    ) -> Result<Tenant, StoreError> {
+        loop {
             self.shared.queue.check()?;
-            match self.shared.registry.claim(&name)? {
-                Claim::Reserved(tenant) => break tenant,
-                Claim::Taken => return Err(StoreError::Conflict { index: 0, current: None }),
-                Claim::Wait => self.settle().await?,
+            let old = match self.shared.registry.claim(name)? {
+                Claim::Reserved(tenant) => {
+                    let cell = Arc::new(Cell::new(tenant, name.clone(), base));
+                    let queued = self.queue_create(&cell, None, documents, base);
+                    if queued.is_err() {
+                        self.shared.registry.release(name);
+                    }
+                    return Self::wait(queued?).await.map(|()| tenant);
+                }
+                Claim::Taken if !replace => return Err(StoreError::Conflict { index: 0, current: None }),
+                Claim::Taken => self.shared.registry.find(name),
+                Claim::Wait => None,
+            };
+            if let Some(old) = old {
+                let queued = {
+                    let mut state = old.lock();
+                    if state.life == Life::Live {
+                        let tenant = self.shared.registry.number()?;
+                        let base = base.max(state.decided.saturating_add(REVISION_JUMP));
+                        let cell = Arc::new(Cell::new(tenant, name.clone(), base));
+                        let queued = self.queue_create(&cell, Some(&old), documents, base)?;
+                        // Nothing is decided for it any more: it would be lost.
+                        state.life = Life::Deleting;
+                        Some((tenant, queued))
+                    } else {
+                        None
+                    }
+                };
+                if let Some((tenant, queued)) = queued {
+                    return Self::wait(queued).await.map(|()| tenant);
+                }
             }
-        };
-        let cell = Arc::new(Cell::new(tenant, name.clone()));
-        let queued = {
-            let mut state = cell.lock();
-            let decided = state.decide(&documents, self.shared.tick());
-            decided.and_then(|decision| match decision {
-                Decision::Write(records) => {
-                    let change = Change::Create { tenant, name: name.clone(), records };
-                    self.shared.queue.push(Some(cell.clone()), change)
-                }
-                Decision::Load(_) | Decision::Wait => {
-                    Err(StoreError::backend("a new tenant was not empty; this is a bug, please report it"))
-                }
-            })
-        };
-        match queued {
-            Ok(acknowledgement) => Self::wait(acknowledgement).await.map(|()| tenant),
-            Err(error) => {
-                self.shared.registry.release(&name);
-                Err(error)
+            self.settle().await?;
+        }
+    }
+
+    fn queue_create(
+        &self,
+        cell: &Arc<Cell>,
+        replaced: Option<&Arc<Cell>>,
+        documents: &[Write],
+        base: Revision,
+    ) -> Result<Acknowledgement, StoreError> {
+        let mut state = cell.lock();
+        match state.decide(documents, self.shared.tick())? {
+            Decision::Write(records) => {
+                let replaces = replaced.map(|r| r.tenant);
+                let change = Change::Create { tenant: cell.tenant, name: cell.name.clone(), base, replaces, records };
+                self.shared.queue.push_replacing(Some(cell.clone()), replaced.cloned(), change)
+            }
+            Decision::Load(_) | Decision::Wait => {
+                Err(StoreError::backend("a new tenant was not empty; this is a bug, please report it"))
             }
         }
+    }
+
+    pub(crate) async fn export(&self, tenant: Tenant) -> Result<Export, StoreError> {
+        let cell = self.cell(tenant)?;
+        let export = self.shared.reader.export(tenant).await;
+        // Its rows are removed only after it is gone: otherwise what was read is whole.
+        if cell.lock().life == Life::Gone {
+            return Err(StoreError::NoTenant(tenant));
+        }
+        export
+    }
+
+    pub(crate) async fn reencrypt(&self) -> Result<u64, StoreError> {
+        self.check_open()?;
+        let Some(cipher) = &self.cipher else {
+            return Err(StoreError::Unusable(
+                "there is no key to encrypt with: start the server with --encryption-key-file or --encryption-key-command".to_owned(),
+            ));
+        };
+        let mut after = (Tenant::SYSTEM, 0);
+        let mut count = 0;
+        loop {
+            let kept = self.shared.reader.kept(after, REWRITTEN_TOGETHER).await?;
+            let Some(last) = kept.last() else { break };
+            after = (last.tenant, last.revision);
+            let mut values = Vec::new();
+            for Kept { tenant, revision, key, value } in kept {
+                if !cipher.is_current(&value) {
+                    let place = Place { tenant, key: &key, revision };
+                    values.push((tenant, revision, cipher.seal(place, &cipher.open(place, value)?)?));
+                }
+            }
+            if !values.is_empty() {
+                count += values.len() as u64;
+                Self::wait(self.shared.queue.push(None, Change::Rewrite { values })?).await?;
+            }
+        }
+        let ids = vec![cipher.writing().to_owned()];
+        Self::wait(self.shared.queue.push(None, Change::UseKeys { ids })?).await?;
+        Self::wait(self.shared.queue.push(None, Change::Tidy)?).await?;
+        Ok(count)
     }
 
     pub(crate) async fn delete_tenant(&self, tenant: Tenant) -> Result<(), StoreError> {

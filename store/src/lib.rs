@@ -11,17 +11,22 @@
 //!   closed with [`WatchError::Lagged`] and one that asks for compacted history gets [`WatchError::Compacted`];
 //! * a list at a revision is the state right after that revision.
 //!
+//! Values can be encrypted before they reach a database ([`EncryptionKeys`]), and whole tenants be taken out and put back ([`Backup`]).
+//!
 //! Layer L1. Only this crate speaks SQL.
 
+mod backup;
 #[cfg(test)]
 mod battery;
 mod directory;
 #[cfg(test)]
 mod durability;
+mod encryption;
 mod engine;
 mod entry;
 mod error;
 mod event;
+mod export;
 mod fanout;
 mod feed;
 mod key;
@@ -34,11 +39,14 @@ mod tenant;
 mod watch;
 mod write;
 
+pub use backup::{Backup, BackupEncoder, BackupError, TenantBackup};
 pub use directory::DirectoryLock;
+pub use encryption::EncryptionKeys;
 pub use engine::options::StoreOptions;
 pub use entry::Entry;
 pub use error::StoreError;
 pub use event::{Committed, Event};
+pub use export::Export;
 pub use feed::Feed;
 pub use key::{Key, Scope};
 pub use list::{List, ListOptions};

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
-    Committed, Entry, Event, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, Tenant, TenantInfo,
-    Watch, WatchError, WatchSource, Write,
+    Committed, Entry, Event, Export, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, Tenant,
+    TenantInfo, Watch, WatchError, WatchSource, Write,
+    engine::REVISION_JUMP,
     fanout::{DEFAULT_WATCH_BUFFER, Subscription, Watchers},
     feed::{DEFAULT_FEED_CAPACITY, Feeds},
 };
@@ -88,6 +89,35 @@ impl MemoryStore {
         f: impl FnOnce(&mut TenantState) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         f(self.lock().open()?.get_mut(&tenant).ok_or(StoreError::NoTenant(tenant))?)
+    }
+
+    /// A tenant appears, with revisions after `base`, and after those of the one that it replaces.
+    fn appear(&self, name: &str, documents: &[Write], base: Revision, replace: bool) -> Result<Tenant, StoreError> {
+        let mut state = self.lock();
+        let number = Tenant(state.next);
+        let tenants = state.open()?;
+        let taken = tenants.iter().find(|(t, s)| **t != Tenant::SYSTEM && s.name == name);
+        let taken = taken.map(|(t, s)| (*t, s.head));
+        if taken.is_some() && !replace {
+            return Err(StoreError::Conflict { index: 0, current: None });
+        }
+        let base = taken.map_or(base, |(_, head)| base.max(head + REVISION_JUMP));
+        let mut tenant = TenantState { name: name.to_owned(), head: base, compacted: base, ..TenantState::default() };
+        let records = tenant.apply(documents)?;
+        let events = tenant.commit(records);
+        if let Some(mut replaced) = taken.and_then(|(t, _)| tenants.remove(&t)) {
+            replaced.watchers.close();
+        }
+        tenants.insert(number, tenant);
+        state.next += 1;
+        if let Some((replaced, _)) = taken {
+            self.announce(replaced, Vec::new());
+        }
+        self.announce(number, Vec::new());
+        if !events.is_empty() {
+            self.announce(number, events);
+        }
+        Ok(number)
     }
 
     fn announce(&self, tenant: Tenant, events: Vec<Arc<Event>>) {
@@ -182,22 +212,7 @@ impl Document {
 #[async_trait::async_trait]
 impl Store for MemoryStore {
     async fn create_tenant(&self, name: &str, documents: Vec<Write>) -> Result<Tenant, StoreError> {
-        let mut state = self.lock();
-        let number = Tenant(state.next);
-        let tenants = state.open()?;
-        if tenants.iter().any(|(t, s)| *t != Tenant::SYSTEM && s.name == name) {
-            return Err(StoreError::Conflict { index: 0, current: None });
-        }
-        let mut tenant = TenantState { name: name.to_owned(), ..TenantState::default() };
-        let records = tenant.apply(&documents)?;
-        let events = tenant.commit(records);
-        tenants.insert(number, tenant);
-        state.next += 1;
-        self.announce(number, Vec::new());
-        if !events.is_empty() {
-            self.announce(number, events);
-        }
-        Ok(number)
+        self.appear(name, &documents, 0, false)
     }
 
     async fn delete_tenant(&self, tenant: Tenant) -> Result<(), StoreError> {
@@ -286,6 +301,26 @@ impl Store for MemoryStore {
             t.log.retain(|r| r.event.revision > revision);
             Ok(())
         })
+    }
+
+    async fn export(&self, tenant: Tenant) -> Result<Export, StoreError> {
+        self.with(tenant, |t| {
+            Ok(Export { revision: t.head, entries: t.current.iter().map(|(key, d)| d.entry(key)).collect() })
+        })
+    }
+
+    async fn restore_tenant(
+        &self,
+        name: &str,
+        documents: Vec<Write>,
+        above: Revision,
+        replace: bool,
+    ) -> Result<Tenant, StoreError> {
+        self.appear(name, &documents, above + REVISION_JUMP, replace)
+    }
+
+    async fn reencrypt(&self) -> Result<u64, StoreError> {
+        Err(StoreError::Unusable("a store in memory keeps nothing that could be encrypted".to_owned()))
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -76,8 +76,9 @@ impl PostgresStore {
             tenants: known.tenants,
             next_tenant: known.next_tenant,
             tenant_limit: i32::MAX as u32,
+            keys: known.keys,
         };
-        let engine = Engine::start(opened, &tasks, options);
+        let engine = Engine::open(opened, &tasks, options).await?;
         tasks.spawn_until_stopped("store-takeover", takeover::watch(pool, epoch, engine.shared()));
         Ok(Self { engine, tasks })
     }

@@ -50,6 +50,10 @@ impl SqliteStore {
 
     pub(crate) async fn start(mut file: DataFile, tasks: &Tasks, options: StoreOptions) -> Result<Self, StoreError> {
         let (tenants, next_tenant) = file.tenants().await?;
+        let keys = file.keys().await?;
+        if options.encryption.is_some() {
+            file.overwrite_deleted().await?;
+        }
         let reader = SqliteReader::open(&file);
         let opened = Opened {
             reader: std::sync::Arc::new(reader),
@@ -57,8 +61,9 @@ impl SqliteStore {
             tenants,
             next_tenant,
             tenant_limit: schema::TENANT_LIMIT,
+            keys,
         };
-        Ok(Self { engine: Engine::start(opened, tasks, options) })
+        Ok(Self { engine: Engine::open(opened, tasks, options).await? })
     }
 
     /// Compacts history that is due and gives back memory of what is idle. This happens by itself every

@@ -1,4 +1,6 @@
-use crate::{Entry, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write};
+use crate::{
+    Entry, Export, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write,
+};
 
 /// The store. Cheap to share as `Arc<dyn Store>`.
 #[async_trait::async_trait]
@@ -48,6 +50,31 @@ pub trait Store: Send + Sync {
 
     /// Drops history up to and including a revision: reads before it and watches from before it fail afterwards. Current documents stay.
     async fn compact(&self, tenant: Tenant, revision: Revision) -> Result<(), StoreError>;
+
+    /// All documents of a tenant at one revision, while others read and write.
+    async fn export(&self, tenant: Tenant) -> Result<Export, StoreError>;
+
+    /// Creates a tenant from documents that were exported at revision `above`. With `replace`, a tenant of the same name is gone in
+    /// the same moment, or everything stays as it was. The new one has a number of its own, and revisions well above `above` and
+    /// those of the replaced one: watches from before end, and cannot be resumed, so that everybody lists again.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] with index 0 when the name is taken and `replace` was not said.
+    async fn restore_tenant(
+        &self,
+        name: &str,
+        documents: Vec<Write>,
+        above: Revision,
+        replace: bool,
+    ) -> Result<Tenant, StoreError>;
+
+    /// Encrypts everything that is kept with the first of the keys, and leaves nothing behind of what was there before; afterwards
+    /// the other keys are not needed any more. Returns how many values were changed. Goes on beside other reads and writes, but for
+    /// a pause at the end that grows with what is kept.
+    ///
+    /// # Errors
+    /// [`StoreError::Unusable`] when there is no key, or a value does not open.
+    async fn reencrypt(&self) -> Result<u64, StoreError>;
 
     /// Ends all watches, finishes what was begun, closes files. Later calls return [`StoreError::Closed`].
     async fn close(&self) -> Result<(), StoreError>;

@@ -1,11 +1,13 @@
 //! Where a server keeps its documents, as the options of `vctl up` say.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use vctl_runtime::tasks::Tasks;
-use vctl_store::{DirectoryLock, PostgresAddress, PostgresStore, SqliteStore, Store};
+use vctl_store::{
+    DirectoryLock, EncryptionKeys, PostgresAddress, PostgresStore, SqliteStore, Store, StoreError, StoreOptions,
+};
 
 use crate::data_dir::DataDir;
 
@@ -17,6 +19,13 @@ pub(crate) struct StoreArgs {
     // Text, and parsed by us: the error of a parser of arguments would show the password, and the help the variable's value.
     #[arg(long, env = "VCTL_STORE", value_name = "URL", hide_env_values = true)]
     store: Option<Secret>,
+    /// Encrypt everything that the server keeps with the key in this file: 32 bytes in base64, as `openssl rand -base64 32` prints.
+    /// For another key put the new one first, on a line of its own or with this option again; then `vctl reencrypt`
+    #[arg(long, env = "VCTL_ENCRYPTION_KEY_FILE", value_name = "FILE", value_delimiter = ',')]
+    encryption_key_file: Vec<PathBuf>,
+    /// Encrypt everything that the server keeps with the key that this shell command prints, in the form of such a file
+    #[arg(long, env = "VCTL_ENCRYPTION_KEY_COMMAND", value_name = "COMMAND")]
+    encryption_key_command: Option<String>,
 }
 
 /// An argument that is not shown.
@@ -47,6 +56,7 @@ enum Place {
 /// What [`StoreArgs`] say, checked.
 pub(crate) struct StoreSettings {
     place: Place,
+    encryption: Option<EncryptionKeys>,
 }
 
 /// An open store, and the data directory taken for this process.
@@ -66,21 +76,39 @@ impl StoreArgs {
                 "--store (or VCTL_STORE) must begin with postgres://; leave it out for SQLite in the data directory"
             ),
         };
-        Ok(StoreSettings { place })
+        Ok(StoreSettings { place, encryption: self.keys()? })
+    }
+
+    /// The keys: those of the files in their order, then those of the command.
+    fn keys(&self) -> Result<Option<EncryptionKeys>, StoreError> {
+        let mut all: Option<EncryptionKeys> = None;
+        let files = self.encryption_key_file.iter().map(|path| EncryptionKeys::from_file(path));
+        for keys in files.chain(self.encryption_key_command.as_deref().map(EncryptionKeys::from_command)) {
+            let keys = keys?;
+            all = Some(match all {
+                Some(first) => first.and(keys),
+                None => keys,
+            });
+        }
+        Ok(all)
     }
 }
 
 impl StoreSettings {
     /// Opens the store, and takes the data directory for this process.
     pub(crate) async fn open(&self, data: &DataDir, tasks: &Tasks) -> Result<OpenStore> {
+        let options = StoreOptions { encryption: self.encryption.clone(), ..StoreOptions::default() };
+        if let Some(keys) = &self.encryption {
+            tracing::info!(keys = keys.ids().join(", "), "what is kept is encrypted with the first of these keys");
+        }
         match &self.place {
             Place::Sqlite => {
-                let store = SqliteStore::open(data.root(), tasks).await?;
+                let store = SqliteStore::open_with(data.root(), tasks, options).await?;
                 Ok(OpenStore { store: Arc::new(store), lock: None })
             }
             Place::Postgres(address) => {
                 let lock = DirectoryLock::take(data.root())?;
-                let store = PostgresStore::open(address, tasks).await?;
+                let store = PostgresStore::open_with(address, tasks, options).await?;
                 tracing::info!(database = %address, "documents are in Postgres");
                 Ok(OpenStore { store: Arc::new(store), lock: Some(lock) })
             }
@@ -103,8 +131,13 @@ impl OpenStore {
 mod tests {
     use super::*;
 
+    fn args(store: &str) -> StoreArgs {
+        let store = Some(Secret(store.to_owned()));
+        StoreArgs { store, encryption_key_file: Vec::new(), encryption_key_command: None }
+    }
+
     fn settings(store: &str) -> Result<StoreSettings> {
-        StoreArgs { store: Some(store.parse()?) }.settings()
+        args(store).settings()
     }
 
     #[test]
@@ -116,9 +149,31 @@ mod tests {
                 "{error:#?}"
             );
         }
-        let args = StoreArgs { store: Some(Secret("postgres://me:hidden@db/vctl".to_owned())) };
-        assert!(!format!("{args:?}").contains("hidden"));
+        assert!(!format!("{:?}", args("postgres://me:hidden@db/vctl")).contains("hidden"));
         assert!(matches!(settings("postgres://me:hidden@db/vctl").map(|s| s.place), Ok(Place::Postgres(_))));
         assert!(matches!(settings("").map(|s| s.place), Ok(Place::Sqlite)));
+    }
+
+    #[test]
+    fn the_first_key_comes_from_the_first_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, letter: &str| {
+            let path = directory.path().join(name);
+            // 43 letters and the padding are 32 bytes.
+            std::fs::write(&path, format!("{}=\n", letter.repeat(43))).expect("written");
+            path
+        };
+        let [a, b, c] = [file("a", "A"), file("b", "B"), file("c", "C")];
+        let command = format!("cat {}", c.display());
+        let settings = StoreArgs {
+            encryption_key_file: vec![b.clone(), a.clone()],
+            encryption_key_command: Some(command),
+            ..args("")
+        };
+        let ids = settings.settings().expect("valid").encryption.expect("keys").ids();
+        let of = |path: &std::path::Path| EncryptionKeys::from_file(path).expect("a key").ids().remove(0);
+        assert_eq!(ids, [of(&b), of(&a), of(&c)]);
+        let wrong = StoreArgs { encryption_key_file: vec![directory.path().join("none")], ..args("") };
+        assert!(wrong.settings().is_err());
     }
 }

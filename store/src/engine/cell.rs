@@ -73,9 +73,9 @@ pub(crate) enum Decision {
 }
 
 impl Cell {
-    /// A new tenant: it is known to be empty.
-    pub(crate) fn new(tenant: Tenant, name: Arc<str>) -> Self {
-        Self::with(tenant, name, 0, 0, true)
+    /// A new tenant: it is known to be empty. Its revisions begin after `base`.
+    pub(crate) fn new(tenant: Tenant, name: Arc<str>, base: Revision) -> Self {
+        Self::with(tenant, name, base, base, true)
     }
 
     /// A tenant of the database, nothing of it loaded.

@@ -72,6 +72,24 @@ macro_rules! store_over_engine {
                 self.engine.compact(tenant, revision).await
             }
 
+            async fn export(&self, tenant: $crate::Tenant) -> Result<$crate::Export, $crate::StoreError> {
+                self.engine.export(tenant).await
+            }
+
+            async fn restore_tenant(
+                &self,
+                name: &str,
+                documents: Vec<$crate::Write>,
+                above: $crate::Revision,
+                replace: bool,
+            ) -> Result<$crate::Tenant, $crate::StoreError> {
+                self.engine.restore_tenant(name, documents, above, replace).await
+            }
+
+            async fn reencrypt(&self) -> Result<u64, $crate::StoreError> {
+                self.engine.reencrypt().await
+            }
+
             async fn close(&self) -> Result<(), $crate::StoreError> {
                 self.engine.close().await
             }

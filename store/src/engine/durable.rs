@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Entry, Event, Key, Revision, Scope, StoreError, Tenant};
+use bytes::Bytes;
+
+use crate::{Entry, Event, Export, Key, Revision, Scope, StoreError, Tenant};
 
 /// One row of the log.
 #[derive(Debug, Clone)]
@@ -26,12 +28,19 @@ pub(crate) struct KnownTenant {
 pub(crate) enum Change {
     /// Rows of the log, in order.
     Write { tenant: Tenant, records: Vec<Record> },
-    /// A tenant appears, with its first documents.
-    Create { tenant: Tenant, name: Arc<str>, records: Vec<Record> },
+    /// A tenant appears, with its first documents. Its revisions begin after `base`: there is no history before. The tenant that it
+    /// replaces is gone at the same moment.
+    Create { tenant: Tenant, name: Arc<str>, base: Revision, replaces: Option<Tenant>, records: Vec<Record> },
     /// A tenant is gone. Its rows may be removed later, but it must never be seen again.
     Delete { tenant: Tenant },
     /// History up to and including a revision is gone. Its rows may be removed later.
     Compact { tenant: Tenant, revision: Revision },
+    /// Values of the log are kept in another form; they mean the same. Those that are gone by now stay gone.
+    Rewrite { values: Vec<(Tenant, Revision, Bytes)> },
+    /// Values are sealed with these keys, and no others.
+    UseKeys { ids: Vec<String> },
+    /// Nothing to write: afterwards [`Journal::tidy`].
+    Tidy,
     /// Nothing: waits for what was queued before.
     Barrier,
 }
@@ -41,9 +50,19 @@ impl Change {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Write { records, .. } | Self::Create { records, .. } => records.len(),
-            Self::Delete { .. } | Self::Compact { .. } | Self::Barrier => 0,
+            Self::Rewrite { values } => values.len(),
+            Self::Delete { .. } | Self::Compact { .. } | Self::UseKeys { .. } | Self::Tidy | Self::Barrier => 0,
         }
     }
+}
+
+/// A value as the database has it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) tenant: Tenant,
+    pub(crate) revision: Revision,
+    pub(crate) key: Key,
+    pub(crate) value: Bytes,
 }
 
 /// The reading side; called concurrently.
@@ -71,6 +90,12 @@ pub(crate) trait Reader: Send + Sync {
         until: Revision,
     ) -> Result<Vec<(Key, Option<Entry>)>, StoreError>;
 
+    /// All current documents of a tenant, by key, as they were at one moment.
+    async fn export(&self, tenant: Tenant) -> Result<Export, StoreError>;
+
+    /// The first `limit` values of the log after a place, by tenant and revision, in the form in which they are kept.
+    async fn kept(&self, after: (Tenant, Revision), limit: usize) -> Result<Vec<Kept>, StoreError>;
+
     /// Closes what it has open.
     async fn close(&self);
 }
@@ -86,6 +111,10 @@ pub(crate) trait Journal: Send {
 
     /// Removes a bounded number of rows that nobody can see any more. False when there was nothing to do.
     async fn sweep(&mut self) -> Result<bool, StoreError>;
+
+    /// Gives unused space back, and leaves nothing behind of values that were replaced or removed. May take long; nothing is written
+    /// meanwhile.
+    async fn tidy(&mut self) -> Result<(), StoreError>;
 
     /// Closes what it has open.
     async fn close(self: Box<Self>) -> Result<(), StoreError>;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use vctl_runtime::clock::Clock;
 
-use crate::{fanout::DEFAULT_WATCH_BUFFER, feed::DEFAULT_FEED_CAPACITY};
+use crate::{EncryptionKeys, fanout::DEFAULT_WATCH_BUFFER, feed::DEFAULT_FEED_CAPACITY};
 
 /// How a durable store uses memory and how much history it keeps.
 #[derive(Clone)]
@@ -20,6 +20,8 @@ pub struct StoreOptions {
     /// How often history is compacted and memory of idle tenants given back. A resource is forgotten when it has not been used
     /// for one to two such intervals.
     pub maintenance: Duration,
+    /// Keys that encrypt what is kept; none: it is kept as it is.
+    pub encryption: Option<EncryptionKeys>,
     /// The time of day, for the age of history.
     pub clock: Clock,
 }
@@ -33,6 +35,7 @@ impl Default for StoreOptions {
             history_rows: 500_000,
             cache_bytes: 256 << 20,
             maintenance: Duration::from_secs(30),
+            encryption: None,
             clock: Clock::system(),
         }
     }

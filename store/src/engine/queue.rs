@@ -14,6 +14,8 @@ pub(crate) type Acknowledgement = oneshot::Receiver<Result<(), StoreError>>;
 pub(crate) struct Job {
     /// The tenant it concerns; none for a bare barrier.
     pub(crate) cell: Option<Arc<Cell>>,
+    /// The tenant that it replaces.
+    pub(crate) replaced: Option<Arc<Cell>>,
     pub(crate) change: Change,
     pub(crate) done: oneshot::Sender<Result<(), StoreError>>,
 }
@@ -21,6 +23,11 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn tenant(&self) -> Option<Tenant> {
         self.cell.as_ref().map(|c| c.tenant)
+    }
+
+    /// Whether it fails with what was queued before it for a tenant.
+    pub(crate) fn concerns(&self, tenant: Tenant) -> bool {
+        [&self.cell, &self.replaced].into_iter().flatten().any(|c| c.tenant == tenant)
     }
 }
 
@@ -48,12 +55,22 @@ impl Queue {
     /// # Errors
     /// Why the queue takes none any more.
     pub(crate) fn push(&self, cell: Option<Arc<Cell>>, change: Change) -> Result<Acknowledgement, StoreError> {
+        self.push_replacing(cell, None, change)
+    }
+
+    /// [`Queue::push`] of a tenant that replaces another one.
+    pub(crate) fn push_replacing(
+        &self,
+        cell: Option<Arc<Cell>>,
+        replaced: Option<Arc<Cell>>,
+        change: Change,
+    ) -> Result<Acknowledgement, StoreError> {
         let (done, acknowledgement) = oneshot::channel();
         let mut state = self.lock();
         if let Some(reason) = &state.ended {
             return Err(reason.clone());
         }
-        state.jobs.push(Job { cell, change, done });
+        state.jobs.push(Job { cell, replaced, change, done });
         drop(state);
         self.arrived.notify_one();
         Ok(acknowledgement)
@@ -102,7 +119,7 @@ impl Queue {
 
     /// Takes what is waiting of one tenant. The caller holds the tenant's lock.
     pub(crate) fn take_of(&self, tenant: Tenant) -> Vec<Job> {
-        self.lock().jobs.extract_if(.., |job| job.tenant() == Some(tenant)).collect()
+        self.lock().jobs.extract_if(.., |job| job.concerns(tenant)).collect()
     }
 
     /// Takes nothing from now on; what is waiting stays.

@@ -15,6 +15,23 @@ pub(crate) struct State {
     limit: u32,
 }
 
+impl State {
+    fn check_limit(&self) -> Result<(), StoreError> {
+        if self.next < self.limit {
+            return Ok(());
+        }
+        Err(StoreError::backend(format!(
+            "all {} numbers of tenants have been used; move the tenants that are left to a new data directory",
+            self.limit
+        )))
+    }
+
+    fn number(&mut self) -> Tenant {
+        self.next += 1;
+        Tenant(self.next - 1)
+    }
+}
+
 /// What came of claiming a name for a new tenant.
 pub(crate) enum Claim {
     /// It is reserved, with a number.
@@ -69,16 +86,20 @@ impl Registry {
             Some(None) => return Ok(Claim::Wait),
             None => {}
         }
-        if state.next >= state.limit {
-            return Err(StoreError::backend(format!(
-                "all {} numbers of tenants have been used; move the tenants that are left to a new data directory",
-                state.limit
-            )));
-        }
-        let tenant = Tenant(state.next);
-        state.next += 1;
+        state.check_limit()?;
+        let tenant = state.number();
         state.names.insert(name.clone(), None);
         Ok(Claim::Reserved(tenant))
+    }
+
+    /// A number for a tenant that takes the name of another one.
+    ///
+    /// # Errors
+    /// When all numbers have been used.
+    pub(crate) fn number(&self) -> Result<Tenant, StoreError> {
+        let mut state = self.write();
+        state.check_limit()?;
+        Ok(state.number())
     }
 
     /// The reserved tenant is durable.
@@ -96,7 +117,10 @@ impl Registry {
     /// The tenant is deleted.
     pub(crate) fn remove(&self, cell: &Cell) {
         let mut state = self.write();
-        state.names.remove(&cell.name);
+        // Another one may have the name by now.
+        if state.names.get(&cell.name) == Some(&Some(cell.tenant)) {
+            state.names.remove(&cell.name);
+        }
         state.cells.remove(&cell.tenant);
     }
 }

@@ -37,6 +37,12 @@ impl Reader for Empty {
     ) -> Result<Vec<(Key, Option<Entry>)>, StoreError> {
         Ok(Vec::new())
     }
+    async fn export(&self, _: Tenant) -> Result<Export, StoreError> {
+        Ok(Export { revision: 0, entries: Vec::new() })
+    }
+    async fn kept(&self, _: (Tenant, Revision), _: usize) -> Result<Vec<Kept>, StoreError> {
+        Ok(Vec::new())
+    }
     async fn close(&self) {}
 }
 
@@ -57,6 +63,9 @@ impl Journal for Told {
     }
     async fn sweep(&mut self) -> Result<bool, StoreError> {
         Ok(false)
+    }
+    async fn tidy(&mut self) -> Result<(), StoreError> {
+        Ok(())
     }
     async fn close(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
@@ -79,6 +88,7 @@ fn bench() -> Bench {
         tenants: vec![tenant(0), tenant(1)],
         next_tenant: 2,
         tenant_limit: 3,
+        keys: Vec::new(),
     };
     let options = StoreOptions { maintenance: Duration::from_hours(1), ..StoreOptions::default() };
     Bench { engine: Engine::start(opened, &Tasks::new(), options), say, tried }

@@ -63,7 +63,12 @@ pub(crate) async fn run(shared: Arc<Shared>, mut journal: Box<dyn Journal>) {
         commits += 1;
         gather(&shared).await;
         let jobs = shared.queue.take(GROUP_ROWS);
-        sweeping |= jobs.iter().any(|j| matches!(j.change, Change::Delete { .. } | Change::Compact { .. }));
+        sweeping |= jobs.iter().any(|j| {
+            matches!(
+                j.change,
+                Change::Delete { .. } | Change::Compact { .. } | Change::Create { replaces: Some(_), .. }
+            )
+        });
         commit(&shared, journal.as_mut(), jobs).await;
     }
     for cell in shared.registry.all() {
@@ -105,7 +110,7 @@ async fn commit(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) {
             if failed.cause.failure != Failure::Rejected {
                 jobs.extend(left.drain(..));
             } else if let Some(tenant) = jobs.first().and_then(Job::tenant) {
-                let (same, others) = left.into_iter().partition(|j| j.tenant() == Some(tenant));
+                let (same, others) = left.into_iter().partition(|j| j.concerns(tenant));
                 left = others;
                 jobs.extend::<VecDeque<_>>(same);
             }
@@ -125,26 +130,28 @@ async fn group(shared: &Shared, journal: &mut dyn Journal, jobs: Vec<Job>) -> Re
     let mut waiting = Vec::with_capacity(jobs.len());
     for job in jobs {
         changes.push(job.change);
-        waiting.push((job.cell, job.done));
+        waiting.push((job.cell, job.replaced, job.done));
     }
-    let nothing = changes.iter().all(|c| matches!(c, Change::Barrier));
+    let nothing = changes.iter().all(|c| matches!(c, Change::Barrier | Change::Tidy));
     let result = if nothing { Ok(()) } else { journal.commit(&changes).await };
     let done = changes.into_iter().zip(waiting);
     if let Err(cause) = result {
-        let jobs = done.map(|(change, (cell, done))| Job { cell, change, done }).collect();
+        let jobs = done.map(|(change, (cell, replaced, done))| Job { cell, replaced, change, done }).collect();
         return Err(Failed { jobs, cause });
     }
-    for (change, (cell, done)) in done {
+    for (change, (cell, replaced, done)) in done {
+        let tidies = matches!(change, Change::Tidy);
         if let Some(cell) = cell {
-            publish(shared, &cell, change);
+            publish(shared, &cell, replaced.as_ref(), change);
         }
+        let result = if tidies { journal.tidy().await } else { Ok(()) };
         // Who does not wait any more does not need to know.
-        let _ = done.send(Ok(()));
+        let _ = done.send(result);
     }
     Ok(())
 }
 
-fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
+fn publish(shared: &Shared, cell: &Arc<Cell>, replaced: Option<&Arc<Cell>>, change: Change) {
     let tenant = cell.tenant;
     let tick = shared.tick();
     match change {
@@ -159,20 +166,26 @@ fn publish(shared: &Shared, cell: &Arc<Cell>, change: Change) {
             let mut state = cell.lock();
             let events = state.publish(&records, tick);
             shared.registry.insert(cell.clone());
+            if let Some(replaced) = replaced {
+                gone(shared, replaced);
+            }
             shared.feeds.send(Committed { tenant, events: Arc::default() });
             tell(shared, tenant, events);
         }
-        Change::Delete { .. } => {
-            let mut state = cell.lock();
-            state.life = Life::Gone;
-            state.watchers.close();
-            state.evict(u64::MAX);
-            drop(state);
-            shared.registry.remove(cell);
-            shared.feeds.send(Committed { tenant, events: Arc::default() });
-        }
-        Change::Compact { .. } | Change::Barrier => {}
+        Change::Delete { .. } => gone(shared, cell),
+        Change::Compact { .. } | Change::Rewrite { .. } | Change::UseKeys { .. } | Change::Tidy | Change::Barrier => {}
     }
+}
+
+/// A tenant does not exist any more.
+fn gone(shared: &Shared, cell: &Arc<Cell>) {
+    let mut state = cell.lock();
+    state.life = Life::Gone;
+    state.watchers.close();
+    state.evict(u64::MAX);
+    drop(state);
+    shared.registry.remove(cell);
+    shared.feeds.send(Committed { tenant: cell.tenant, events: Arc::default() });
 }
 
 fn tell(shared: &Shared, tenant: Tenant, events: Vec<Arc<Event>>) {
@@ -193,7 +206,8 @@ fn fail(shared: &Shared, mut jobs: Vec<Job>, cause: &CommitError) {
         jobs.extend(shared.queue.take(usize::MAX));
     }
     // Each tenant once: what is decided after that is right again.
-    let cells: HashMap<_, _> = jobs.iter().filter_map(|j| j.cell.clone()).map(|c| (c.tenant, c)).collect();
+    let concerned = jobs.iter().flat_map(|j| [&j.cell, &j.replaced]).flatten();
+    let cells: HashMap<_, _> = concerned.map(|c| (c.tenant, c.clone())).collect();
     for (tenant, cell) in cells {
         let mut state = cell.lock();
         state.abandon();
@@ -205,7 +219,8 @@ fn fail(shared: &Shared, mut jobs: Vec<Job>, cause: &CommitError) {
 }
 
 fn fail_one(shared: &Shared, job: Job, error: &StoreError) {
-    if let Change::Create { name, .. } = &job.change {
+    // One that was to replace another one leaves the name to it.
+    if let Change::Create { name, replaces: None, .. } = &job.change {
         shared.registry.release(name);
     }
     // Who waited at a barrier looks again, and finds that the queued writes are gone.

@@ -190,6 +190,22 @@ impl Journal for PostgresJournal {
         swept.map_err(|e| describe(&self.owner.address, &e))
     }
 
+    async fn tidy(&mut self) -> Result<(), StoreError> {
+        let address = self.owner.address.clone();
+        let connection = self.owner.connection().await.map_err(|e| e.error)?;
+        // Writes the tables anew: the rows that were replaced are not in the files any more. It may take longer than an answer should.
+        for table in ["VACUUM (FULL, ANALYZE) log", "VACUUM (FULL, ANALYZE) current"] {
+            if let Err(error) = sqlx::raw_sql(table).execute(&mut *connection).await {
+                let described = describe(&address, &error);
+                if is_connection(&error) {
+                    self.owner.disconnect();
+                }
+                return Err(described);
+            }
+        }
+        Ok(())
+    }
+
     async fn close(self: Box<Self>) -> Result<(), StoreError> {
         self.owner.close().await
     }

@@ -7,8 +7,8 @@ use sqlx::{
 };
 
 use crate::{
-    Entry, Event, Key, Revision, Scope, StoreError, Tenant,
-    engine::durable::Reader,
+    Entry, Event, Export, Key, Revision, Scope, StoreError, Tenant,
+    engine::durable::{Kept, Reader},
     postgres::{
         PostgresAddress,
         failure::{describe, is_connection},
@@ -43,6 +43,26 @@ impl PostgresReader {
 
     pub(super) fn pool(&self) -> PgPool {
         self.pool.clone()
+    }
+
+    /// The current documents of a tenant, and its newest revision, at one moment.
+    async fn read_export(&self, tenant: Tenant) -> Result<(Vec<PgRow>, Option<PgRow>), sqlx::Error> {
+        let mut transaction = self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+        let rows = sqlx::query(
+            "SELECT c.ns, c.name, c.rev, l.created, l.value, c.kind FROM current c JOIN log l ON l.vc = c.vc AND l.rev = c.rev
+             WHERE c.vc = $1 ORDER BY c.kind, c.ns, c.name",
+        )
+        .bind(number(tenant))
+        .fetch_all(&mut *transaction)
+        .await?;
+        let newest = sqlx::query(
+            "SELECT greatest(compacted, (SELECT max(rev) FROM log WHERE vc = $1)) FROM tenants WHERE vc = $1 AND NOT deleted",
+        )
+        .bind(number(tenant))
+        .fetch_optional(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok((rows, newest))
     }
 
     /// Returns when it is worth trying again after a failure.
@@ -172,14 +192,54 @@ impl Reader for PostgresReader {
         Ok(found.collect())
     }
 
+    async fn export(&self, tenant: Tenant) -> Result<Export, StoreError> {
+        let mut attempt = 0;
+        let (rows, newest) = loop {
+            match answered(self.read_export(tenant)).await {
+                Ok(read) => break read,
+                Err(error) => self.again(&mut attempt, error).await?,
+            }
+        };
+        let Some(newest) = newest else { return Err(StoreError::NoTenant(tenant)) };
+        let mut names = Names::default();
+        let entries = rows.iter().map(|row| names.entry(row.get(5), row)).collect();
+        Ok(Export { revision: unsigned(&newest, 0), entries })
+    }
+
+    async fn kept(&self, after: (Tenant, Revision), limit: usize) -> Result<Vec<Kept>, StoreError> {
+        let mut attempt = 0;
+        let rows = loop {
+            let query = sqlx::query(
+                "SELECT ns, name, rev, kind, value, vc FROM log WHERE (vc, rev) > ($1, $2) AND value IS NOT NULL
+                 ORDER BY vc, rev LIMIT $3",
+            )
+            .bind(number(after.0))
+            .bind(after.1 as i64)
+            .bind(limit as i64)
+            .fetch_all(&self.pool);
+            match answered(query).await {
+                Ok(rows) => break rows,
+                Err(error) => self.again(&mut attempt, error).await?,
+            }
+        };
+        let kept = rows.iter().map(|row| Kept {
+            tenant: Tenant(row.get::<i32, _>(5) as u32),
+            revision: unsigned(row, 2),
+            key: Key::new(row.get(3), row.get(0), row.get(1)),
+            value: blob(row, 4).unwrap_or_default(),
+        });
+        Ok(kept.collect())
+    }
+
     async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Makes one allocation of a namespace that many rows have.
+/// Makes one allocation of a resource or namespace that many rows have.
 #[derive(Default)]
 struct Names {
+    resource: Option<Arc<str>>,
     namespace: Option<Arc<str>>,
 }
 
@@ -192,6 +252,20 @@ impl Names {
             _ => self.namespace.insert(namespace.into()).clone(),
         };
         Key { resource: resource.clone(), namespace, name: row.get::<&str, _>(1).into() }
+    }
+
+    /// The document of a row: namespace, name, revision, revision of its creation, value.
+    fn entry(&mut self, resource: &str, row: &PgRow) -> Entry {
+        let resource = match &self.resource {
+            Some(last) if **last == *resource => last.clone(),
+            _ => self.resource.insert(resource.into()).clone(),
+        };
+        Entry {
+            key: self.key(&resource, row),
+            revision: unsigned(row, 2),
+            created: unsigned(row, 3),
+            value: blob(row, 4).unwrap_or_default(),
+        }
     }
 }
 

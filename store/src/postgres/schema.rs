@@ -11,12 +11,17 @@ use crate::{
     postgres::{PostgresAddress, failure::describe},
 };
 
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "log", include_str!("../../migrations/postgres/0001_log.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "log", include_str!("../../migrations/postgres/0001_log.sql")),
+    (2, "encryption", include_str!("../../migrations/postgres/0002_encryption.sql")),
+];
 
 /// What is found at start.
 pub(crate) struct Known {
     pub(crate) tenants: Vec<KnownTenant>,
     pub(crate) next_tenant: u32,
+    /// Ids of the keys that values are sealed with.
+    pub(crate) keys: Vec<String>,
 }
 
 /// Brings the tables to today's format. The caller owns the database.
@@ -66,5 +71,6 @@ pub(super) async fn known(connection: &mut PgConnection) -> Result<Known, sqlx::
         }
     });
     let last: i32 = sqlx::query_scalar("SELECT last_tenant FROM owner").fetch_one(&mut *connection).await?;
-    Ok(Known { tenants: tenants.collect(), next_tenant: last as u32 + 1 })
+    let keys = sqlx::query_scalar("SELECT key FROM encryption").fetch_all(&mut *connection).await?;
+    Ok(Known { tenants: tenants.collect(), next_tenant: last as u32 + 1, keys })
 }

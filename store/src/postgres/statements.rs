@@ -17,6 +17,13 @@ const STATEMENT_BYTES: usize = 16 << 20;
 pub(super) const COMMIT: &str = "
 WITH fence AS (
     UPDATE owner SET committed = $3, last_tenant = greatest(last_tenant, $4) WHERE epoch = $1 AND committed = $2 RETURNING 1
+), unused AS (
+    DELETE FROM encryption WHERE $28 AND key <> ALL ($29::text[]) AND EXISTS (SELECT FROM fence)
+), used AS (
+    INSERT INTO encryption (key) SELECT unnest($29::text[]) WHERE EXISTS (SELECT FROM fence) ON CONFLICT DO NOTHING
+), rewritten AS (
+    UPDATE log l SET value = u.value FROM unnest($30::int[], $31::bigint[], $32::bytea[]) u (vc, rev, value)
+    WHERE l.vc = u.vc AND l.rev = u.rev AND l.value IS NOT NULL AND EXISTS (SELECT FROM fence)
 ), created AS (
     INSERT INTO tenants (vc, name, compacted, swept)
     SELECT u.vc, u.name, u.base, u.base FROM unnest($5::int[], $6::text[], $7::bigint[]) u (vc, name, base)
@@ -50,6 +57,10 @@ pub(super) struct Batch<'a> {
     log: Log<'a>,
     kept: (Places<'a>, Vec<i64>),
     gone: Places<'a>,
+    /// Whether the keys are the only ones from now on.
+    only: bool,
+    keys: Vec<&'a str>,
+    rewritten: (Vec<i32>, Vec<i64>, Vec<&'a [u8]>),
 }
 
 #[derive(Default)]
@@ -99,7 +110,7 @@ impl<'a> Batch<'a> {
         before: i64,
         number: i64,
     ) -> Query<'a, Postgres, sqlx::postgres::PgArguments> {
-        let Self { last_tenant, created, marked, log, kept, gone } = self;
+        let Self { last_tenant, created, marked, log, kept, gone, only, keys, rewritten } = self;
         sqlx::query(COMMIT)
             .bind(epoch)
             .bind(before)
@@ -128,6 +139,11 @@ impl<'a> Batch<'a> {
             .bind(gone.resources)
             .bind(gone.namespaces)
             .bind(gone.names)
+            .bind(only)
+            .bind(keys)
+            .bind(rewritten.0)
+            .bind(rewritten.1)
+            .bind(rewritten.2)
     }
 }
 
@@ -142,11 +158,14 @@ pub(super) fn batches(changes: &[Change]) -> Vec<Batch<'_>> {
     for change in changes {
         match change {
             Change::Write { tenant, records } | Change::Create { tenant, records, .. } => {
-                if let Change::Create { name, .. } = change {
+                if let Change::Create { name, base, replaces, .. } = change {
+                    if let Some(replaced) = replaces {
+                        marked.entry(*replaced).or_default().0 = true;
+                    }
                     batch.last_tenant = batch.last_tenant.max(number(*tenant));
                     batch.created.0.push(number(*tenant));
                     batch.created.1.push(name);
-                    batch.created.2.push(0);
+                    batch.created.2.push(*base as i64);
                 }
                 for record in records {
                     let event = &record.event;
@@ -162,7 +181,22 @@ pub(super) fn batches(changes: &[Change]) -> Vec<Batch<'_>> {
                 let compacted = &mut marked.entry(*tenant).or_default().1;
                 *compacted = (*compacted).max(*revision);
             }
-            Change::Barrier => {}
+            Change::Rewrite { values } => {
+                for (tenant, revision, value) in values {
+                    batch.rewritten.0.push(number(*tenant));
+                    batch.rewritten.1.push(*revision as i64);
+                    batch.rewritten.2.push(value);
+                    batch.log.bytes += value.len();
+                    if batch.log.bytes >= STATEMENT_BYTES {
+                        done.push(std::mem::take(&mut batch));
+                    }
+                }
+            }
+            Change::UseKeys { ids } => {
+                batch.only = true;
+                batch.keys = ids.iter().map(String::as_str).collect();
+            }
+            Change::Tidy | Change::Barrier => {}
         }
     }
     for (tenant, (deleted, compacted)) in marked {

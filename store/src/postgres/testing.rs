@@ -49,7 +49,8 @@ impl Server {
         self
     }
 
-    fn data(&self) -> PathBuf {
+    /// Where its files are.
+    pub(crate) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
 use crate::{
@@ -71,6 +71,20 @@ impl DataFile {
             .map_err(|e| describe(path, &e))?;
         Ok((tenants, last as u32 + 1))
     }
+
+    /// Ids of the keys that values are sealed with.
+    pub(super) async fn keys(&mut self) -> Result<Vec<String>, StoreError> {
+        sqlx::query_scalar("SELECT key FROM encryption")
+            .fetch_all(&mut self.connection)
+            .await
+            .map_err(|e| describe(&self.path, &e))
+    }
+
+    /// From now on deleted content is overwritten with zeros: what was there before encryption must not stay behind.
+    pub(super) async fn overwrite_deleted(&mut self) -> Result<(), StoreError> {
+        let done = sqlx::raw_sql("PRAGMA secure_delete = ON").execute(&mut self.connection).await;
+        done.map(drop).map_err(|e| describe(&self.path, &e))
+    }
 }
 
 /// How every connection is opened.
@@ -102,7 +116,11 @@ async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
             _ => {}
         }
     }
-    let options = options(&making).create_if_missing(true).journal_mode(SqliteJournalMode::Delete);
+    let options = options(&making)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Delete)
+        // Must be said before the first table.
+        .auto_vacuum(SqliteAutoVacuum::Incremental);
     let mut connection = connect(&making, options).await?;
     let mark = format!("PRAGMA application_id = {APPLICATION_ID}");
     sqlx::raw_sql(AssertSqlSafe(mark)).execute(&mut connection).await.map_err(|e| describe(&making, &e))?;

@@ -1,4 +1,4 @@
-use sqlx::{Connection, Row};
+use sqlx::{AssertSqlSafe, Connection, Row};
 
 use crate::{
     StoreError, Tenant,
@@ -12,6 +12,12 @@ use crate::{
 
 /// Rows removed at a time, between commits.
 const SWEEP_ROWS: i64 = 1000;
+
+/// So many unused pages of 4 KiB may always stay..
+const FREE_PAGES: i64 = 4096;
+
+/// ..and so many are given back at a time, between commits.
+const PAGES_TOGETHER: i64 = 512;
 
 /// The writing side.
 pub(super) struct SqliteJournal {
@@ -84,13 +90,48 @@ impl SqliteJournal {
         Ok(())
     }
 
+    /// Gives pages at the end of the file back to the system, when many are unused. Else they are filled by the next writes.
+    async fn give_space_back(&mut self) -> Result<bool, sqlx::Error> {
+        const INCREMENTAL: i64 = 2;
+        let connection = &mut self.file.connection;
+        let [mode, free, all] = ["PRAGMA auto_vacuum", "PRAGMA freelist_count", "PRAGMA page_count"];
+        let mut figures = [0_i64; 3];
+        for (figure, sql) in figures.iter_mut().zip([mode, free, all]) {
+            *figure = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
+        }
+        let [mode, free, all] = figures;
+        // A file that was made before this was thought of keeps its pages until it is tidied.
+        if mode != INCREMENTAL || free < FREE_PAGES || free < all / 4 {
+            return Ok(false);
+        }
+        sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA incremental_vacuum({PAGES_TOGETHER})")))
+            .execute(connection)
+            .await?;
+        Ok(true)
+    }
+
+    async fn tidy_file(&mut self) -> Result<(), sqlx::Error> {
+        let connection = &mut self.file.connection;
+        sqlx::raw_sql("PRAGMA auto_vacuum = INCREMENTAL").execute(&mut *connection).await?;
+        sqlx::raw_sql("VACUUM").execute(&mut *connection).await?;
+        // What the WAL had is in the file now. Readers that are at work keep it from being cut; they are short.
+        for _ in 0..50 {
+            let row = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await?;
+            if row.get::<i64, _>(0) == 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        Err(sqlx::Error::Protocol("long reads keep the write-ahead log from being emptied; try again".to_owned()))
+    }
+
     async fn sweep_next(&mut self) -> Result<bool, sqlx::Error> {
         let next = sqlx::query(
             "SELECT vc, deleted, swept, compacted FROM tenants WHERE deleted = 1 OR swept < compacted LIMIT 1",
         )
         .fetch_optional(&mut self.file.connection)
         .await?;
-        let Some(row) = next else { return Ok(false) };
+        let Some(row) = next else { return self.give_space_back().await };
         let tenant = Tenant(row.get(0));
         if row.get(1) {
             self.sweep_deleted(tenant).await?;
@@ -121,6 +162,10 @@ impl Journal for SqliteJournal {
             return Err(describe(&self.file.path, &error));
         }
         swept.map_err(|e| describe(&self.file.path, &e))
+    }
+
+    async fn tidy(&mut self) -> Result<(), StoreError> {
+        self.tidy_file().await.map_err(|e| describe(&self.file.path, &e))
     }
 
     async fn close(self: Box<Self>) -> Result<(), StoreError> {

@@ -7,11 +7,11 @@ use sqlx::{
 };
 
 use crate::{
-    Entry, Event, Key, Revision, Scope, StoreError, Tenant,
-    engine::durable::Reader,
+    Entry, Event, Export, Key, Revision, Scope, StoreError, Tenant,
+    engine::durable::{Kept, Reader},
     sqlite::{
         file::{DataFile, describe, options},
-        schema::{revision, row_id},
+        schema::{last_id, revision, row_id, tenant},
     },
 };
 
@@ -134,14 +134,64 @@ impl Reader for SqliteReader {
         Ok(found.collect())
     }
 
+    async fn export(&self, tenant: Tenant) -> Result<Export, StoreError> {
+        // One statement sees one moment, two do not.
+        let mut transaction = self.pool.begin().await.map_err(|e| self.fail(e))?;
+        let rows = sqlx::query(
+            "SELECT c.ns, c.name, c.rev, l.created, l.value, c.kind FROM current c JOIN log l ON l.id = ?1 + c.rev
+             WHERE c.vc = ?2 ORDER BY c.kind, c.ns, c.name",
+        )
+        .bind(row_id(tenant, 0))
+        .bind(tenant.0)
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(|e| self.fail(e))?;
+        let newest = sqlx::query(
+            "SELECT coalesce((SELECT max(id) FROM log WHERE id BETWEEN ?1 AND ?2), 0), compacted FROM tenants WHERE vc = ?3",
+        )
+        .bind(row_id(tenant, 0))
+        .bind(last_id(tenant))
+        .bind(tenant.0)
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(|e| self.fail(e))?;
+        let Some(newest) = newest else { return Err(StoreError::NoTenant(tenant)) };
+        let mut names = Names::default();
+        let entries = rows.iter().map(|row| {
+            let resource: &str = row.get(5);
+            names.entry(resource, row)
+        });
+        let entries = entries.collect();
+        Ok(Export { revision: revision(newest.get(0)).max(unsigned(&newest, 1)), entries })
+    }
+
+    async fn kept(&self, after: (Tenant, Revision), limit: usize) -> Result<Vec<Kept>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT ns, name, id, kind, value FROM log WHERE id > ? AND value IS NOT NULL ORDER BY id LIMIT ?",
+        )
+        .bind(row_id(after.0, after.1))
+        .bind(limit as i64)
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|e| self.fail(e))?;
+        let kept = rows.iter().map(|row| Kept {
+            tenant: tenant(row.get(2)),
+            revision: revision(row.get(2)),
+            key: Key::new(row.get(3), row.get(0), row.get(1)),
+            value: blob(row, 4).unwrap_or_default(),
+        });
+        Ok(kept.collect())
+    }
+
     async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Makes one allocation of a namespace that many rows have.
+/// Makes one allocation of a resource or namespace that many rows have.
 #[derive(Default)]
 struct Names {
+    resource: Option<Arc<str>>,
     namespace: Option<Arc<str>>,
 }
 
@@ -154,6 +204,20 @@ impl Names {
             _ => self.namespace.insert(namespace.into()).clone(),
         };
         Key { resource: resource.clone(), namespace, name: row.get::<&str, _>(1).into() }
+    }
+
+    /// The document of a row: namespace, name, revision, revision of its creation, value.
+    fn entry(&mut self, resource: &str, row: &SqliteRow) -> Entry {
+        let resource = match &self.resource {
+            Some(last) if **last == *resource => last.clone(),
+            _ => self.resource.insert(resource.into()).clone(),
+        };
+        Entry {
+            key: self.key(&resource, row),
+            revision: unsigned(row, 2),
+            created: unsigned(row, 3),
+            value: blob(row, 4).unwrap_or_default(),
+        }
     }
 }
 

@@ -48,6 +48,10 @@ CREATE TABLE current (
     rev  INTEGER NOT NULL,
     PRIMARY KEY (vc, kind, ns, name)
 ) STRICT, WITHOUT ROWID;
+", "
+CREATE TABLE encryption (
+    key TEXT PRIMARY KEY -- id of a key that values of the log are sealed with
+) STRICT, WITHOUT ROWID;
 "];
 
 /// The key of a row of the log.
@@ -58,6 +62,11 @@ pub(super) fn row_id(tenant: Tenant, revision: Revision) -> i64 {
 /// The revision in a key.
 pub(super) fn revision(id: i64) -> Revision {
     id as Revision & ((1 << REVISION_BITS) - 1)
+}
+
+/// The tenant in a key.
+pub(super) fn tenant(id: i64) -> Tenant {
+    Tenant((id >> REVISION_BITS) as u32)
 }
 
 /// The last key that a tenant can have.

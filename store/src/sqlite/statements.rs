@@ -18,6 +18,9 @@ const CHUNKS: [usize; 4] = [64, 16, 4, 1];
 /// Rows of one script.
 const SCRIPT_ROWS: usize = 256;
 
+/// Marks a tenant as gone; its rows are swept.
+const DELETE: &str = "UPDATE tenants SET deleted = 1, name = NULL WHERE vc = ?";
+
 /// A value for a `?`.
 enum Argument {
     Integer(i64),
@@ -64,23 +67,47 @@ pub(super) fn commit(changes: &[Change]) -> Vec<Script> {
     for change in changes {
         match change {
             Change::Write { tenant, records } => rows.extend(records.iter().map(|r| (*tenant, r))),
-            Change::Create { tenant, name, records } => {
+            Change::Create { tenant, name, base, replaces, records } => {
                 recurs = false;
-                let arguments = [Argument::Integer(tenant.0.into()), Argument::Text(name.clone())];
-                scripts.last.run("INSERT INTO tenants (vc, name) VALUES (?, ?)", arguments);
+                if let Some(replaced) = replaces {
+                    scripts.last.run(DELETE, [Argument::Integer(replaced.0.into())]);
+                }
+                let arguments = [
+                    Argument::Integer(tenant.0.into()),
+                    Argument::Text(name.clone()),
+                    Argument::Integer(*base as i64),
+                    Argument::Integer(*base as i64),
+                ];
+                scripts.last.run("INSERT INTO tenants (vc, name, compacted, swept) VALUES (?, ?, ?, ?)", arguments);
                 rows.extend(records.iter().map(|r| (*tenant, r)));
             }
             Change::Delete { tenant } => {
                 recurs = false;
-                let arguments = [Argument::Integer(tenant.0.into())];
-                scripts.last.run("UPDATE tenants SET deleted = 1, name = NULL WHERE vc = ?", arguments);
+                scripts.last.run(DELETE, [Argument::Integer(tenant.0.into())]);
+            }
+            Change::Rewrite { values } => {
+                recurs = false;
+                for (tenant, revision, value) in values {
+                    let arguments =
+                        [Argument::Blob(Some(value.clone())), Argument::Integer(row_id(*tenant, *revision))];
+                    scripts.last.run("UPDATE log SET value = ? WHERE id = ? AND value IS NOT NULL", arguments);
+                    scripts.last.rows += 1;
+                    scripts.cut();
+                }
+            }
+            Change::UseKeys { ids } => {
+                recurs = false;
+                scripts.last.run("DELETE FROM encryption", []);
+                for id in ids {
+                    scripts.last.run("INSERT INTO encryption (key) VALUES (?)", [Argument::Text(id.as_str().into())]);
+                }
             }
             Change::Compact { tenant, revision } => {
                 recurs = false;
                 let arguments = [Argument::Integer(*revision as i64), Argument::Integer(tenant.0.into())];
                 scripts.last.run("UPDATE tenants SET compacted = max(compacted, ?) WHERE vc = ?", arguments);
             }
-            Change::Barrier => {}
+            Change::Tidy | Change::Barrier => {}
         }
     }
     scripts.rows(

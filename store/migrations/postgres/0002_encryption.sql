@@ -1,0 +1,3 @@
+CREATE TABLE encryption (
+    key text PRIMARY KEY -- id of a key that values of the log are sealed with
+);
