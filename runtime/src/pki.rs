@@ -3,6 +3,8 @@
 //! Keys are ECDSA P-256. Certificates are valid from [`BACKDATE`] before they are issued, so that clocks that differ a little
 //! do no harm.
 
+mod requested;
+
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
@@ -16,6 +18,8 @@ use rustls::{
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use x509_parser::prelude::FromDer;
+
+pub use requested::{Requested, USAGES, is_usage, requested};
 
 /// How long before its issue a certificate becomes valid.
 pub const BACKDATE: Duration = Duration::from_mins(5);

@@ -1,5 +1,6 @@
 //! Admission: what a cluster adds to objects and refuses, beyond what their schema says.
 
+mod certificate;
 mod default_class;
 mod disruption;
 mod limit_range;
@@ -100,6 +101,9 @@ pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value
     if target.descriptor.group == "rbac.authorization.k8s.io" {
         rbac::no_escalation(call, target, object).await?;
     }
+    if certificate::is_request(target) {
+        certificate::create(target, object)?;
+    }
     let request = Attributes { call, target, operation: Operation::Create, old: None };
     webhook::validate(&request, object).await?;
     quota::charge(call, target, None, object).await
@@ -130,6 +134,9 @@ pub(crate) async fn admit_update(
     old: &Value,
     new: &mut Value,
 ) -> Result<Vec<Write>, ApiError> {
+    if certificate::is_request(target) && target.subresource == "approval" {
+        certificate::stamp(old, new, &call.now());
+    }
     // A binding has been asked about as what it is.
     if target.subresource != "binding" && webhook::any(call).await? {
         let old = subresource::show(target, old)?;
@@ -162,6 +169,9 @@ pub(crate) async fn validate_update(
     new: &Value,
 ) -> Result<Vec<Write>, ApiError> {
     pod_security::check(call, target, Some(old), new).await?;
+    if certificate::is_request(target) {
+        certificate::update(call, target, old, new).await?;
+    }
     if target.subresource.is_empty() {
         if target.is("", "persistentvolumeclaims") {
             limit_range::check(call, target, new).await?;

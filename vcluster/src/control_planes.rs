@@ -11,7 +11,10 @@ use http::{Request, Response};
 use serde_json::Value;
 use vctl_api::names::EnvironmentName;
 use vctl_machinery::{catalog::Catalog, status::ApiError};
-use vctl_runtime::{pki::Validity, tasks::Tasks};
+use vctl_runtime::{
+    pki::{PkiError, Validity},
+    tasks::Tasks,
+};
 use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
@@ -268,5 +271,19 @@ impl Clients for ControlPlanes {
 
     async fn root_certificate(&self, _tenant: Tenant) -> Result<String, ApiError> {
         Ok(self.shared.config.server_ca_pem.clone())
+    }
+
+    async fn sign_certificate(
+        &self,
+        tenant: Tenant,
+        request_pem: &str,
+        usages: &[&str],
+        validity: Validity,
+    ) -> Result<String, ApiError> {
+        let authority = self.plane_of(tenant).await?.keys_document().await?.authority()?;
+        authority.sign_as_requested(request_pem, usages, validity).map_err(|e| match e {
+            PkiError::Request(_) => ApiError::bad_request(e.to_string()),
+            e => ApiError::internal(e),
+        })
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! Controllers act as `system:serviceaccount:kube-system:<name>`, the scheduler as `system:kube-scheduler`.
 
+mod certificates;
 mod claim;
 mod context;
 mod cron_job;
@@ -30,6 +31,7 @@ mod hints;
 mod history;
 mod int_or_percent;
 mod job;
+mod lanes;
 mod namespace;
 mod object;
 mod pod;
@@ -54,12 +56,13 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
 use vctl_machinery::{catalog::Catalog, status::ApiError};
-use vctl_runtime::{clock::Clock, tasks::Tasks};
+use vctl_runtime::{clock::Clock, pki::Validity, tasks::Tasks};
 use vctl_store::{Store, StoreError, Tenant, WatchError};
 
 use crate::client::Client;
 use context::{Context, Failure};
 use hints::Hints;
+use lanes::Lanes;
 use queue::{Controller, Key, WorkQueue};
 use recorder::Recorder;
 
@@ -77,6 +80,18 @@ pub trait Clients: Send + Sync {
     /// # Errors
     /// When the tenant's certificates cannot be read; it is asked again later.
     async fn root_certificate(&self, tenant: Tenant) -> Result<String, ApiError>;
+
+    /// Signs a certificate signing request (PEM) with the authority of the tenant's clients, as it is; who calls has checked it.
+    ///
+    /// # Errors
+    /// 400 for a request that cannot be signed; others when the tenant's keys cannot be read.
+    async fn sign_certificate(
+        &self,
+        tenant: Tenant,
+        request_pem: &str,
+        usages: &[&str],
+        validity: Validity,
+    ) -> Result<String, ApiError>;
 }
 
 /// All controllers of all virtual clusters.
@@ -93,10 +108,11 @@ struct Shared {
     queue: WorkQueue,
     hints: Hints,
     recorder: Recorder,
+    lanes: Lanes,
 }
 
-/// Reconciles that run at once, over all tenants.
-const WORKERS: usize = 4;
+/// How long a key of a tenant with too many slow reconciles is put aside.
+const CROWDED: jiff::SignedDuration = jiff::SignedDuration::from_millis(250);
 
 impl Controllers {
     /// Puts the controllers together; nothing happens before [`Controllers::run`].
@@ -108,6 +124,7 @@ impl Controllers {
             clock,
             hints: Hints::default(),
             recorder: Recorder::default(),
+            lanes: Lanes::default(),
         };
         Self { shared: Arc::new(shared), tasks }
     }
@@ -117,18 +134,21 @@ impl Controllers {
         let feed = self.shared.store.feed();
         let shared = self.shared.clone();
         self.tasks.spawn_until_stopped("controllers-feed", async move { shared.follow(feed).await });
-        for _ in 0..WORKERS {
-            let (shared, tasks) = (self.shared.clone(), self.tasks.clone());
-            self.tasks.spawn("controllers-worker", async move {
-                loop {
-                    let key = tokio::select! {
-                        () = tasks.cancelled() => return,
-                        key = shared.queue.next() => key,
-                    };
-                    shared.process(key).await;
+        let (shared, tasks) = (self.shared.clone(), self.tasks.clone());
+        self.tasks.spawn_until_stopped("controllers-workers", async move {
+            loop {
+                let Some(slot) = shared.lanes.slot().await else { return };
+                let key = shared.queue.next().await;
+                if shared.lanes.is_crowded(key.tenant) {
+                    let later = shared.clock.now().checked_add(CROWDED);
+                    shared.queue.add_at(key.clone(), later.unwrap_or(jiff::Timestamp::MAX));
+                    shared.queue.done(&key);
+                    continue;
                 }
-            });
-        }
+                let (work, ending) = (shared.clone(), tasks.clone());
+                tasks.spawn("controllers-worker", async move { work.run(key, slot, &ending).await });
+            }
+        });
     }
 
     /// Looks at the clock again: call it after advancing a fixed clock. The machine's clock needs no call.
@@ -241,6 +261,23 @@ impl Shared {
         }
     }
 
+    /// Processes one key; when that takes long, beside the others.
+    async fn run(&self, key: Key, slot: tokio::sync::OwnedSemaphorePermit, tasks: &Tasks) {
+        let tenant = key.tenant;
+        let mut work = std::pin::pin!(self.process(key));
+        tokio::select! {
+            () = &mut work => return,
+            () = tokio::time::sleep(lanes::PATIENCE) => {}
+        }
+        let _slow = self.lanes.slow(tenant);
+        drop(slot);
+        // A reconcile can be left at any point: it is repeated after the next start.
+        tokio::select! {
+            () = work => {}
+            () = tasks.cancelled() => {}
+        }
+    }
+
     /// Reconciles one key and decides when it comes again.
     async fn process(&self, key: Key) {
         let context = Context::new(self, &key);
@@ -296,6 +333,7 @@ impl Shared {
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
             Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,
             Controller::Scheduler => scheduler::reconcile(cx).await,
+            Controller::Certificates => certificates::reconcile(cx, name).await,
             Controller::ResourceQuota => resource_quota::reconcile(cx, namespace).await,
             Controller::PodGc => pod_gc::reconcile(cx).await,
             Controller::EventExpiry => event_expiry::reconcile(cx).await,

@@ -1,6 +1,7 @@
 //! Tests of the whole pipeline: requests in, answers out, on the memory store.
 
 mod access;
+mod certificates;
 mod custom;
 mod lifecycle;
 mod lists;

@@ -19,7 +19,11 @@ use vctl_runtime::{
 };
 use vctl_store::Store;
 use vctl_syncer::hub::{self, Hub};
-use vctl_vcluster::{Config as ClusterConfig, ControlPlanes, config::KUBERNETES_IP, controllers::Controllers};
+use vctl_vcluster::{
+    Config as ClusterConfig, ControlPlanes,
+    config::{KUBERNETES_IP, OutboundAddresses},
+    controllers::Controllers,
+};
 
 use crate::{
     certificates::Certificates,
@@ -71,6 +75,9 @@ pub(crate) struct Up {
     /// Directory with further templates
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
+    /// Let webhooks of environments be on any address by URL, also loopback and private ones: for a server whose tenants are its operators
+    #[arg(long)]
+    allow_private_webhooks: bool,
     /// What to log, such as `info` or `info,vctl_store=debug`
     #[arg(long, env = "VCTL_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
@@ -129,8 +136,11 @@ impl Up {
 
         let streams = Arc::new(Streams::new(tasks.clone()));
         let ca_pem = certificates.authority.certificate_pem();
-        let planes =
-            ControlPlanes::new(store.clone(), ClusterConfig::new(ca_pem, &url), streams.clone(), tasks.clone());
+        let mut clusters = ClusterConfig::new(ca_pem, &url);
+        if self.allow_private_webhooks {
+            clusters.outbound = OutboundAddresses::Any;
+        }
+        let planes = ControlPlanes::new(store.clone(), clusters, streams.clone(), tasks.clone());
         let hub = Hub::new(
             hub::Config {
                 away_after: hub::AWAY_AFTER,

@@ -106,6 +106,9 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             wakes.push(this(Controller::EndpointSlice));
         }
         "endpoints" if event.previous.is_some() => wakes.push(this(Controller::Endpoints)),
+        "certificatesigningrequests.certificates.k8s.io" if event.value.is_some() => {
+            wakes.push(this(Controller::Certificates));
+        }
         "resourcequotas" if resource_quota::is_to_be_counted(bytes.0, bytes.1) => {
             wakes.push(Wake::Now(Controller::ResourceQuota, key.namespace.clone(), "".into()));
         }

@@ -37,6 +37,7 @@ pub(super) enum Controller {
     PodGc,
     EventExpiry,
     ResourceQuota,
+    Certificates,
 }
 
 impl Controller {
@@ -58,6 +59,7 @@ impl Controller {
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::Scheduler => "system:kube-scheduler",
+            Self::Certificates => "system:serviceaccount:kube-system:certificate-controller",
             Self::ResourceQuota => "system:serviceaccount:kube-system:resourcequota-controller",
             Self::PodGc => "system:serviceaccount:kube-system:pod-garbage-collector",
         }

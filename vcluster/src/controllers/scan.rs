@@ -69,6 +69,9 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     if unscheduled {
         cx.wake(Controller::Scheduler, "", "");
     }
+    for entry in cx.stored("certificatesigningrequests.certificates.k8s.io", None).await? {
+        cx.wake(Controller::Certificates, "", &entry.key.name);
+    }
     for entry in cx.stored(crate::quota::QUOTAS, None).await? {
         cx.wake(Controller::ResourceQuota, &entry.key.namespace, "");
     }

@@ -10,7 +10,7 @@ use vctl_machinery::{
     selector::LabelSelector,
     status::ApiError,
 };
-use vctl_runtime::clock::Clock;
+use vctl_runtime::{clock::Clock, pki::Validity};
 use vctl_store::{Expect, Key, ListOptions, MemoryStore, Scope, Store, StoreError, Tenant, Write};
 
 use super::{
@@ -72,6 +72,10 @@ impl Clients for FakeClients {
 
     async fn root_certificate(&self, _tenant: Tenant) -> Result<String, ApiError> {
         Ok("PEM".into())
+    }
+
+    async fn sign_certificate(&self, _: Tenant, _: &str, _: &[&str], _: Validity) -> Result<String, ApiError> {
+        Err(ApiError::internal("the fake signs nothing"))
     }
 }
 
