@@ -15,6 +15,7 @@ use vctl_store::{Expect, Key, Write};
 use crate::{
     authorization::rules::{Rule, compile},
     config::{Config, KUBERNETES_IP, SERVICE_RANGE},
+    controllers::cluster_role::aggregated,
     document,
     keys::{self, KeysDocument},
 };
@@ -245,17 +246,9 @@ fn cluster_roles(table: &str) -> Vec<(Key, Value)> {
 /// Fills in the rules of aggregated roles, as the aggregation controller does; `view` first, since `edit` takes from it.
 fn aggregate(roles: &mut [Value]) {
     for target in ["view", "edit", "admin"] {
-        let label = format!("rbac.authorization.k8s.io/aggregate-to-{target}");
-        let mut rules: Vec<Value> = Vec::new();
-        for role in roles.iter().filter(|r| r["metadata"]["labels"].get(&label).is_some()) {
-            for rule in role["rules"].as_array().into_iter().flatten() {
-                if !rules.contains(rule) {
-                    rules.push(rule.clone());
-                }
-            }
-        }
-        if let Some(role) = roles.iter_mut().find(|r| r["metadata"]["name"] == target) {
-            role["rules"] = rules.into();
+        let Some(at) = roles.iter().position(|r| r["metadata"]["name"] == target) else { continue };
+        if let Some(rules) = aggregated(&roles[at], roles) {
+            roles[at]["rules"] = rules.into();
         }
     }
 }

@@ -14,12 +14,14 @@
 
 mod certificates;
 mod claim;
+pub(crate) mod cluster_role;
 mod context;
 mod cron_job;
 mod daemon_set;
 mod definition;
 mod deployment;
 mod dispatch;
+mod disruption;
 mod endpoint_slice;
 mod endpoints;
 pub mod event;
@@ -223,6 +225,11 @@ impl Shared {
                         self.queue.add(Key { tenant, controller: Controller::FanOut, namespace, name: "".into() });
                     }
                 }
+                Wake::BudgetsOf(namespace, labels) => {
+                    if self.hints.budgets_of(tenant, &namespace, labels) {
+                        self.queue.add(Key { tenant, controller: Controller::FanOut, namespace, name: "".into() });
+                    }
+                }
                 Wake::AdoptersOf(namespace, labels) => {
                     if self.hints.adopters_of(tenant, &namespace, labels) {
                         self.queue.add(Key { tenant, controller: Controller::FanOut, namespace, name: "".into() });
@@ -324,6 +331,8 @@ impl Shared {
             Controller::ReplicationController => {
                 replica_set::reconcile(cx, &replica_set::REPLICATION_CONTROLLER, namespace, name).await
             }
+            Controller::ClusterRole => cluster_role::reconcile(cx).await,
+            Controller::Disruption => disruption::reconcile(cx, namespace, name).await,
             Controller::CronJob => cron_job::reconcile(cx, namespace, name).await,
             Controller::DaemonSet => daemon_set::reconcile(cx, namespace, name).await,
             Controller::DaemonSetNodes => daemon_set::nodes_changed(cx).await,

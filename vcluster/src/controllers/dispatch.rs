@@ -7,7 +7,9 @@ use serde_json::Value;
 use vctl_store::Event;
 
 use super::{
+    cluster_role,
     daemon_set::node_view,
+    disruption,
     hints::Labels,
     object::{condition, controller_of, is_deleting, label_map, labels, list, text},
     pod,
@@ -22,6 +24,8 @@ pub(super) enum Wake {
     Now(Controller, Arc<str>, Arc<str>),
     /// The services of this namespace that select these labels have changed endpoints.
     ServicesOf(Arc<str>, Labels),
+    /// The disruption budgets of this namespace that select these labels count anew.
+    BudgetsOf(Arc<str>, Labels),
     /// There is an object with these labels and no controller.
     AdoptersOf(Arc<str>, Labels),
     /// Room was made: pods that fit nowhere may fit now.
@@ -127,6 +131,8 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
         "statefulsets.apps" => wakes.push(this(Controller::StatefulSet)),
         "daemonsets.apps" => wakes.push(this(Controller::DaemonSet)),
         "cronjobs.batch" => wakes.push(this(Controller::CronJob)),
+        "poddisruptionbudgets.policy" => wakes.push(this(Controller::Disruption)),
+        cluster_role::RESOURCE => wakes.push(tenant_wide(Controller::ClusterRole)),
         "pods" | "replicasets.apps" | "jobs.batch" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
             let (old, new) = documents(event);
             match resource {
@@ -244,6 +250,14 @@ fn pods(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes: &
         && pod::is_terminal(new)
     {
         wakes.push(Wake::Quotas(namespace.clone()));
+    }
+    if old.map(disruption::view) != new.map(disruption::view) {
+        for pod in [old, new].into_iter().flatten() {
+            let wake = Wake::BudgetsOf(namespace.clone(), label_map(pod));
+            if !wakes.contains(&wake) {
+                wakes.push(wake);
+            }
+        }
     }
     let needs_node = |pod: &&Value| text(pod, "/spec/nodeName").is_empty() && pod::is_active(pod);
     match (old, new) {

@@ -1,4 +1,4 @@
-//! Finds the services that select a changed pod and the controllers that may adopt an orphan, for all changes of a namespace at once.
+//! Finds the services and disruption budgets that select a changed pod and the controllers that may adopt an orphan, for all changes of a namespace at once.
 
 use std::sync::Arc;
 
@@ -54,6 +54,15 @@ async fn wake(cx: &Context<'_>, namespace: &str, changed: &Changed) -> Result<()
             if selects(&service, &labels) {
                 cx.wake(Controller::Endpoints, namespace, name(&service));
                 cx.wake(Controller::EndpointSlice, namespace, name(&service));
+            }
+        }
+    }
+    if !changed.budgets_of.is_empty() {
+        let labels: Vec<Value> = changed.budgets_of.iter().map(as_value).collect();
+        for budget in parsed(cx, "poddisruptionbudgets.policy", namespace).await? {
+            let selector = budget.pointer("/spec/selector").unwrap_or(&Value::Null);
+            if LabelSelector::from_object(selector).is_ok_and(|s| labels.iter().any(|l| s.matches(l))) {
+                cx.wake(Controller::Disruption, namespace, name(&budget));
             }
         }
     }

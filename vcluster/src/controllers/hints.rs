@@ -19,6 +19,8 @@ pub(super) struct Changed {
     pub(super) services_of: HashSet<Labels>,
     /// Of objects without a controller.
     pub(super) adopters_of: HashSet<Labels>,
+    /// Of pods whose disruption budgets may have changed.
+    pub(super) budgets_of: HashSet<Labels>,
 }
 
 #[derive(Default)]
@@ -51,6 +53,11 @@ impl Hints {
         self.lock().changed.entry((tenant, namespace.clone())).or_default().adopters_of.insert(labels)
     }
 
+    /// Notes a pod's labels for the disruption budgets that select it; true when they were not noted yet.
+    pub(super) fn budgets_of(&self, tenant: Tenant, namespace: &Arc<str>, labels: Labels) -> bool {
+        self.lock().changed.entry((tenant, namespace.clone())).or_default().budgets_of.insert(labels)
+    }
+
     /// Takes what was noted of a namespace.
     pub(super) fn take(&self, tenant: Tenant, namespace: &str) -> Changed {
         self.lock().changed.remove(&(tenant, namespace.into())).unwrap_or_default()
@@ -62,6 +69,7 @@ impl Hints {
         let entry = state.changed.entry((tenant, namespace.into())).or_default();
         entry.services_of.extend(changed.services_of);
         entry.adopters_of.extend(changed.adopters_of);
+        entry.budgets_of.extend(changed.budgets_of);
     }
 
     /// A namespace is being emptied, or no longer.

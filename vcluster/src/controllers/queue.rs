@@ -31,6 +31,8 @@ pub(super) enum Controller {
     DaemonSetNodes,
     Job,
     CronJob,
+    Disruption,
+    ClusterRole,
     Endpoints,
     EndpointSlice,
     Scheduler,
@@ -55,6 +57,8 @@ impl Controller {
             Self::StatefulSet => "system:serviceaccount:kube-system:statefulset-controller",
             Self::Job => "system:serviceaccount:kube-system:job-controller",
             Self::CronJob => "system:serviceaccount:kube-system:cronjob-controller",
+            Self::Disruption => "system:serviceaccount:kube-system:disruption-controller",
+            Self::ClusterRole => "system:serviceaccount:kube-system:clusterrole-aggregation-controller",
             Self::DaemonSet | Self::DaemonSetNodes => "system:serviceaccount:kube-system:daemon-set-controller",
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
@@ -70,6 +74,7 @@ impl Controller {
         match self {
             Self::Scheduler => "default-scheduler",
             Self::DaemonSet => "daemonset-controller",
+            Self::Disruption => "controllermanager",
             Self::PodGc => "pod-garbage-collector-controller",
             other => other.user().rsplit(':').next().unwrap_or_default(),
         }

@@ -37,6 +37,7 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         ("daemonsets.apps", &[Controller::DaemonSet]),
         ("jobs.batch", &[Controller::Job]),
         ("cronjobs.batch", &[Controller::CronJob]),
+        ("poddisruptionbudgets.policy", &[Controller::Disruption]),
         ("services", &[Controller::Endpoints, Controller::EndpointSlice]),
     ] {
         for entry in cx.stored(resource, None).await? {
@@ -75,6 +76,7 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     for entry in cx.stored(crate::quota::QUOTAS, None).await? {
         cx.wake(Controller::ResourceQuota, &entry.key.namespace, "");
     }
+    super::cluster_role::later(cx);
     for controller in [Controller::GarbageScan, Controller::PodGc, Controller::EventExpiry] {
         cx.wake(controller, "", "");
     }

@@ -1,7 +1,10 @@
 //! The controllers together, over the memory store and a small API; those of [`pipeline`] over the real one.
 
+mod cluster_roles;
 mod cron_jobs;
 mod daemon_sets;
+mod deployments;
+mod disruption;
 mod jobs;
 mod pipeline;
 mod stateful_sets;

@@ -95,6 +95,7 @@ async fn an_eviction_asks_the_budget() {
     f.ok("POST", PODS, pod("p")).await;
     let mut running = f.ok("GET", &format!("{PODS}/p"), Value::Null).await;
     running["status"]["phase"] = "Running".into();
+    running["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]);
     f.ok("PUT", &format!("{PODS}/p/status"), running).await;
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "b" },
