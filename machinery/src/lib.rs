@@ -4,6 +4,7 @@
 
 pub mod apply;
 pub mod catalog;
+pub mod cel;
 pub mod crd;
 pub mod defaults;
 pub mod names;
