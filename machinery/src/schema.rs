@@ -11,7 +11,8 @@ use serde_json::Value;
 
 pub(crate) use decode::decode_metadata;
 pub use decode::{Strict, decode, decode_kind};
-pub use json::parse_json;
+pub(crate) use json::STACK_DEPTH;
+pub use json::{check_depth, parse_json};
 
 /// Kinds of meta/v1 that are registered in every group and version.
 const EVERYWHERE: [&str; 8] = [

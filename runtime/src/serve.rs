@@ -4,6 +4,8 @@
 //! authority counts depends on the request (each virtual cluster has its own). The chain is handed on as
 //! [`PeerCertificates`]; whoever authenticates verifies it.
 
+mod opening;
+
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::Router;
@@ -29,9 +31,10 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use self::opening::Opening;
 use crate::tasks::Tasks;
 
-/// How long a client may take for the TLS handshake, and for the header of a request.
+/// How long a client may take for the TLS handshake, to begin with its first request, and for the header of each.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(30);
 /// How long open connections get to finish after the stop signal.
@@ -262,6 +265,7 @@ impl Server {
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
         let service = self.router.clone().layer(axum::Extension(certificates)).layer(axum::Extension(peer));
+        let opening = Opening::new(stream, HEADER_LIMIT);
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(64 * 1024);
         builder
@@ -274,7 +278,7 @@ impl Server {
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
         let connection =
-            builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+            builder.serve_connection_with_upgrades(TokioIo::new(opening), TowerToHyperService::new(service));
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(|e| e.to_string()),

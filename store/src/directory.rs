@@ -19,7 +19,7 @@ impl DirectoryLock {
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
         create_directory(directory)?;
         let path = directory.join("vctl.lock");
-        let mut file = File::options()
+        let mut file = private()
             .read(true)
             .write(true)
             .create(true)
@@ -69,6 +69,32 @@ fn create_directory(directory: &Path) -> Result<(), StoreError> {
         builder.mode(0o700);
     }
     builder.create(directory).map_err(|e| io("create", directory, &e))
+}
+
+/// How files are opened that only their owner may read, also in a directory that others may enter.
+pub(crate) fn private() -> fs::OpenOptions {
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Closes a file to others than its owner. One that is not there is no error.
+pub(crate) fn close_to_others(path: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = match fs::metadata(path) {
+            Ok(found) => found.permissions().mode(),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(io("look at", path, &e)),
+        };
+        if mode & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), "others could read this file; closing it to them");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|e| io("restrict", path, &e))?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn io(verb: &str, path: &Path, error: &std::io::Error) -> StoreError {

@@ -1,7 +1,7 @@
 //! Who makes a request: client certificates of the cluster's own authority, service account tokens, or nobody in particular;
 //! then whom they act for.
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 use vctl_machinery::status::ApiError;
 
@@ -143,18 +143,21 @@ async fn bound(plane: &Plane, resource: &str, namespace: &str, reference: &Value
 
 /// The user to act for, if the request says so and its user may.
 pub(crate) async fn impersonate(plane: &Plane, user: User, headers: &HeaderMap) -> Result<User, ApiError> {
-    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-    let name = text("impersonate-user");
-    let uid = text("impersonate-uid");
-    let groups: Vec<String> =
-        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).map(ToOwned::to_owned).collect();
-    let extra: Vec<(String, String)> = headers
-        .iter()
-        .filter_map(|(k, v)| {
-            Some((k.as_str().strip_prefix("impersonate-extra-")?.to_owned(), v.to_str().ok()?.to_owned()))
-        })
-        .map(|(k, v)| (unescape(&k), v))
-        .collect();
+    // A value that cannot be read must not count as none: the request would be carried out with all rights of its own user.
+    let text = |value: &HeaderValue| {
+        std::str::from_utf8(value.as_bytes())
+            .map(ToOwned::to_owned)
+            .map_err(|_| ApiError::bad_request("the headers for impersonation must be UTF-8"))
+    };
+    let name = headers.get("impersonate-user").map(text).transpose()?.unwrap_or_default();
+    let uid = headers.get("impersonate-uid").map(text).transpose()?.unwrap_or_default();
+    let groups = headers.get_all("impersonate-group").iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let mut extra = Vec::new();
+    for (header, value) in headers {
+        if let Some(key) = header.as_str().strip_prefix("impersonate-extra-") {
+            extra.push((unescape(key), text(value)?));
+        }
+    }
     if name.is_empty() {
         if uid.is_empty() && groups.is_empty() && extra.is_empty() {
             return Ok(user);

@@ -25,6 +25,9 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
+/// Warnings that are kept of one request. An answer shows far fewer.
+const MAX_WARNINGS: usize = 100;
+
 /// One request: who, on which cluster, how.
 pub(crate) struct Call {
     pub plane: Arc<Plane>,
@@ -47,10 +50,10 @@ impl Call {
         }
     }
 
-    /// Adds a `Warning` header to the answer.
+    /// Adds a `Warning` header to the answer. Beyond what an answer can show, they are dropped.
     pub(crate) fn warn(&self, text: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !warnings.contains(&text) {
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }

@@ -1,6 +1,8 @@
 //! Strategic merge patch: a merge patch that knows which lists are maps by key. Source: apimachinery
 //! `pkg/util/strategicpatch/patch.go` and the API conventions.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::unprocessable;
@@ -57,8 +59,8 @@ fn merge_map(
         Some(other) => return Err(bad(format!("unknown patch type: {other}"))),
     }
     if let Some(keep) = patch.get(RETAIN_KEYS) {
-        let keep = list_of(keep, RETAIN_KEYS)?;
-        let keeps = |key: &str| keep.iter().any(|k| k.as_str() == Some(key));
+        let keep: HashSet<&str> = list_of(keep, RETAIN_KEYS)?.iter().filter_map(Value::as_str).collect();
+        let keeps = |key: &str| keep.contains(key);
         if let Some(extra) = patch.iter().find(|(k, v)| !k.starts_with('$') && !v.is_null() && !keeps(k)) {
             return Err(bad(format!(
                 "invalid patch format of {RETAIN_KEYS}: it does not list \"{}\", which the patch sets",
@@ -72,7 +74,7 @@ fn merge_map(
             continue;
         }
         if let Some(field) = key.strip_prefix(DELETE_FROM) {
-            let gone = list_of(value, DELETE_FROM)?;
+            let gone: HashSet<&Value> = list_of(value, DELETE_FROM)?.iter().collect();
             if let Some(Value::Array(items)) = original.get_mut(field) {
                 items.retain(|item| !gone.contains(item));
             }
@@ -132,31 +134,26 @@ fn merge_list(original: Vec<Value>, patch: &[Value], shape: &Shape<'_>) -> Resul
             patch.iter().filter(|item| item.get(DIRECTIVE).is_none()).map(|item| clean(item, shape)).collect()
         }
         PatchList::MergeValues => {
-            let server = original.clone();
-            let mut merged = original;
-            for item in patch {
-                if !merged.contains(item) {
-                    merged.push(item.clone());
-                }
-            }
-            Ok(arrange(merged, patch, &server, None))
+            let mut known: HashSet<&Value> = original.iter().collect();
+            let added: Vec<Value> = patch.iter().filter(|item| known.insert(item)).cloned().collect();
+            let merged = original.iter().cloned().chain(added).collect();
+            Ok(arrange(merged, patch, &original, None))
         }
-        PatchList::Merge(key) => merge_keyed(original, patch, key, shape),
+        PatchList::Merge(key) => merge_keyed(&original, patch, key, shape),
     }
 }
 
-fn merge_keyed(original: Vec<Value>, patch: &[Value], key: &str, shape: &Shape<'_>) -> Result<Vec<Value>, ApiError> {
+fn merge_keyed(original: &[Value], patch: &[Value], key: &str, shape: &Shape<'_>) -> Result<Vec<Value>, ApiError> {
     let missing = |item: &Value| unprocessable(format!("map: {item} does not contain declared merge key: {key}"));
-    let mut merged = original.clone();
     let mut rest = Vec::with_capacity(patch.len());
+    let mut gone = HashSet::new();
     let mut replace = false;
     for item in patch {
         match item.get(DIRECTIVE).map(|d| d.as_str().unwrap_or_default()) {
             None | Some("merge") => rest.push(item),
             Some("replace") => replace = true,
             Some("delete") => {
-                let value = item.get(key).ok_or_else(|| missing(item))?;
-                merged.retain(|old| old.get(key) != Some(value));
+                gone.insert(item.get(key).ok_or_else(|| missing(item))?);
             }
             Some(other) => return Err(bad(format!("unknown patch type: {other}"))),
         }
@@ -164,38 +161,68 @@ fn merge_keyed(original: Vec<Value>, patch: &[Value], key: &str, shape: &Shape<'
     if replace {
         return rest.into_iter().map(|item| clean(item, shape)).collect();
     }
+    let stays = |old: &&Value| old.get(key).is_none_or(|value| !gone.contains(value));
+    let mut merged: Vec<Value> = original.iter().filter(stays).cloned().collect();
+    let mut at: HashMap<Value, usize> = HashMap::with_capacity(merged.len());
+    for (index, item) in merged.iter().enumerate() {
+        if let Some(value) = item.get(key) {
+            at.entry(value.clone()).or_insert(index);
+        }
+    }
     for item in &rest {
         let value = item.get(key).ok_or_else(|| missing(item))?;
-        let found = merged.iter_mut().find(|old| old.get(key) == Some(value));
+        let found = at.get(value).and_then(|index| merged.get_mut(*index));
         match (found, item) {
             (Some(slot), Value::Object(new)) => {
                 if let Value::Object(old) = slot.take() {
                     *slot = Value::Object(merge_map(old, new, shape)?);
                 }
             }
-            _ => merged.push(clean(item, shape)?),
+            _ => {
+                at.entry(value.clone()).or_insert(merged.len());
+                merged.push(clean(item, shape)?);
+            }
         }
     }
     let order: Vec<Value> = rest.into_iter().cloned().collect();
-    Ok(arrange(merged, &order, &original, Some(key)))
+    Ok(arrange(merged, &order, original, Some(key)))
+}
+
+/// What two items of a list have in common when they are the same one.
+fn identity<'v>(item: &'v Value, key: Option<&str>) -> Option<&'v Value> {
+    match key {
+        Some(key) => item.get(key),
+        None => Some(item),
+    }
+}
+
+/// Where each item first stands.
+fn positions<'v>(list: &'v [Value], key: Option<&str>) -> HashMap<&'v Value, usize> {
+    let mut at = HashMap::with_capacity(list.len());
+    for (index, item) in list.iter().enumerate() {
+        if let Some(identity) = identity(item, key) {
+            at.entry(identity).or_insert(index);
+        }
+    }
+    at
 }
 
 /// Puts the items that the patch names into its order; all others keep the server's, and stand before a named item only when they
 /// stood before it on the server.
 fn arrange(items: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Vec<Value> {
-    let same = |a: &Value, b: &Value| match key {
-        Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
-        None => a == b,
+    let (order, server) = (positions(order, key), positions(server, key));
+    let position = |list: &HashMap<&Value, usize>, item: &Value| {
+        identity(item, key).and_then(|identity| list.get(identity).copied())
     };
-    let position = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
-    let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| position(order, item).is_some());
-    named.sort_by_key(|item| position(order, item));
-    others.sort_by_key(|item| position(server, item));
+    let (mut named, mut others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| position(&order, item).is_some());
+    named.sort_by_key(|item| position(&order, item));
+    others.sort_by_key(|item| position(&server, item));
     let mut result = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for item in named {
-        let at = position(server, &item);
-        while let Some(other) = others.next_if(|other| match (position(server, other), at) {
+        let at = position(&server, &item);
+        while let Some(other) = others.next_if(|other| match (position(&server, other), at) {
             (Some(a), Some(b)) => a < b,
             _ => false,
         }) {
@@ -291,6 +318,30 @@ mod tests {
         let change = json!({"spec":{"selector":{"matchLabels":{"b":"2"}}}});
         let object = json!({"spec":{"selector":{"matchLabels":{"a":"1"}}}});
         assert_eq!(patch("poddisruptionbudgets.policy", object, change.clone()), change);
+    }
+
+    /// In proportion to its size: were it quadratic, this would take minutes.
+    #[test]
+    fn long_lists_merge_soon() {
+        let name = |prefix: &str, i: usize| json!({ "name": format!("{prefix}{i}"), "value": "v" });
+        let many = |prefix: &str| (0..30_000).map(|i| name(prefix, i)).collect::<Vec<_>>();
+        let gone: Vec<_> = (0..15_000).map(|i| json!({ "name": format!("a{i}"), "$patch": "delete" })).collect();
+        let env = [gone, many("b")].concat();
+        let finalizers = |prefix: &str| (0..30_000).map(|i| format!("{prefix}/{i}")).collect::<Vec<_>>();
+        let object = json!({ "metadata": { "finalizers": finalizers("a") },
+            "spec": { "containers": [{ "name": "c", "env": many("a") }] } });
+        let change = json!({
+            "metadata": {
+                "finalizers": finalizers("b"),
+                "$deleteFromPrimitiveList/finalizers": finalizers("a"),
+                "$setElementOrder/finalizers": finalizers("b"),
+            },
+            "spec": { "containers": [{ "name": "c", "$setElementOrder/env": many("b"), "env": env }] },
+        });
+        let patched = patch("pods", object, change);
+        assert_eq!(patched["metadata"]["finalizers"], json!(finalizers("b")));
+        let env = patched["spec"]["containers"][0]["env"].as_array().unwrap();
+        assert_eq!((env.len(), &env[0], &env[44_999]), (45_000, &name("b", 0), &name("a", 29_999)));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub fn decode(descriptor: &Descriptor, object: &mut Value) -> Result<Strict, Str
 /// # Errors
 /// As [`decode`].
 pub fn decode_kind(group: &str, version: &str, kind: &str, object: &mut Value) -> Result<Strict, String> {
+    // YAML, protobuf and patches can nest deeper than the parser of JSON lets through; such an object could be stored but not read.
+    super::check_depth(object)?;
     let mut decoder = Decoder { graph: graph(), unknown: Vec::new() };
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value of type {version}.{kind}", go_kind(object)));

@@ -12,8 +12,9 @@ use super::Strict;
 
 /// Deepest nesting of arrays and objects that is read; Go's encoding/json has the same limit.
 const MAX_DEPTH: usize = 10_000;
-/// serde_json recurses on the stack up to this depth.
-const STACK_DEPTH: usize = 120;
+/// Deepest nesting of an object that is taken. What is stored is read back by serde_json, which refuses more than 127 levels, and
+/// `managedFields` need a few more than the fields that they describe.
+pub(crate) const STACK_DEPTH: usize = 120;
 /// Notes that are kept of one body.
 const MAX_NOTES: usize = 100;
 
@@ -35,6 +36,32 @@ pub fn parse_json(bytes: &[u8]) -> Result<(Value, Strict), String> {
     let value = Node { notes: &notes, path: &path }.deserialize(&mut reader).map_err(|e| e.to_string())?;
     reader.end().map_err(|e| e.to_string())?;
     Ok((value, notes.into_inner()))
+}
+
+/// Checks the nesting of what was not parsed by [`parse_json`], such as YAML or the outcome of a patch. `managedFields` do not count.
+///
+/// # Errors
+/// The same text as [`parse_json`] for what is nested too deeply.
+pub fn check_depth(object: &Value) -> Result<(), String> {
+    let fits = match object.as_object() {
+        Some(fields) => fields.iter().all(|(name, value)| match value.as_object() {
+            Some(metadata) if name == "metadata" => {
+                metadata.iter().all(|(name, value)| name == "managedFields" || within(value, STACK_DEPTH - 2))
+            }
+            _ => within(value, STACK_DEPTH - 1),
+        }),
+        None => within(object, STACK_DEPTH),
+    };
+    if fits { Ok(()) } else { Err(format!("the document is nested too deeply; at most {STACK_DEPTH} levels are read")) }
+}
+
+/// Whether a value has at most so many levels of arrays and objects. Looks no deeper than that.
+fn within(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(|item| within(item, levels - 1)),
+        Value::Object(fields) => levels > 0 && fields.values().all(|field| within(field, levels - 1)),
+        _ => true,
+    }
 }
 
 /// Deepest nesting of brackets outside of strings.
@@ -169,6 +196,19 @@ mod tests {
         let (value, notes) = parse_json(br#"{"a":{"b":1,"b":2},"l":[{"c":1,"c":1}],"n":null,"s":"[[["}"#).unwrap();
         assert_eq!(value, json!({ "a": { "b": 2 }, "l": [{ "c": 1 }], "n": null, "s": "[[[" }));
         assert_eq!(notes, ["duplicate field \"a.b\"", "duplicate field \"l[0].c\""]);
+    }
+
+    #[test]
+    fn the_depth_of_values_is_checked_as_that_of_texts() {
+        let nested = |levels: usize| {
+            let text = format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        assert!(check_depth(&nested(STACK_DEPTH)).is_ok());
+        assert!(check_depth(&nested(STACK_DEPTH + 1)).is_err());
+        assert!(check_depth(&serde_json::json!([nested(STACK_DEPTH)])).is_err());
+        assert!(check_depth(&serde_json::json!({ "metadata": { "managedFields": nested(122) } })).is_ok());
+        assert!(check_depth(&serde_json::json!({ "metadata": { "labels": nested(STACK_DEPTH - 1) } })).is_err());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Reads JSON bodies and writes JSON answers with entity tags.
 
+use std::time::Duration;
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request, rejection::BytesRejection},
@@ -11,6 +13,9 @@ use sha2::{Digest, Sha256};
 
 use super::BODY_LIMIT;
 use crate::error::Error;
+
+/// How long a body may take to arrive.
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// A JSON body; a wrong one says where it is wrong.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -26,7 +31,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         if !json {
             return Err(Error::BadRequest("send the body as application/json".to_owned()));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|e| rejected(&e))?;
+        let bytes = tokio::time::timeout(TIME_LIMIT, Bytes::from_request(request, state))
+            .await
+            .map_err(|_| Error::BadRequest(format!("the body did not arrive within {} s", TIME_LIMIT.as_secs())))?
+            .map_err(|e| rejected(&e))?;
         serde_json::from_slice(&bytes).map(Self).map_err(|e| Error::BadRequest(format!("the body cannot be read: {e}")))
     }
 }

@@ -157,6 +157,13 @@ async fn a_sign_in_link_works_once_and_for_ten_minutes() {
     let (status, link) = world.call("POST", "/api/v1/login-links", None).await;
     assert_eq!(status, StatusCode::CREATED);
     let url = link["url"].as_str().expect("url");
+    let path = url.strip_prefix("https://127.0.0.1:8443").expect("our address");
+    let looked = world.send(empty(request("HEAD", path))).await;
+    assert_eq!(
+        (looked.status(), header(&looked, "set-cookie")),
+        (StatusCode::OK, ""),
+        "looking at it does not use it up"
+    );
     let cookie = open(&world, url).await.expect("signed in");
     assert_eq!(open(&world, url).await, None, "it works once");
     let (status, page) = home(&world, &cookie).await;

@@ -107,3 +107,30 @@ async fn a_place_that_cannot_be_a_directory_says_so() {
     let error = SqliteStore::open(&file, &Tasks::new()).await.err().unwrap().to_string();
     assert!(error.contains("file") && error.contains("permissions"), "{error}");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_reads_the_files() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let check = || {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(directory.path()).unwrap() {
+            let entry = entry.unwrap();
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", entry.path().display());
+            names.push(entry.file_name());
+        }
+        assert!(names.iter().any(|n| n == "vctl.db-wal"), "{names:?}");
+    };
+    let store = open(directory.path()).await;
+    store.transact(SYSTEM, vec![Write::create(Key::new("secrets", "", "a"), "x")]).await.unwrap();
+    check();
+    store.close().await.unwrap();
+    // As earlier versions left it.
+    fs::set_permissions(directory.path().join("vctl.db"), fs::Permissions::from_mode(0o644)).unwrap();
+    let store = open(directory.path()).await;
+    store.transact(SYSTEM, vec![Write::create(Key::new("secrets", "", "b"), "x")]).await.unwrap();
+    check();
+    store.close().await.unwrap();
+}

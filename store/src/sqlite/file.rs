@@ -12,7 +12,7 @@ use sqlx::{
 
 use crate::{
     DirectoryLock, StoreError, Tenant,
-    directory::io,
+    directory::{close_to_others, io, private},
     engine::durable::KnownTenant,
     sqlite::schema::{APPLICATION_ID, MIGRATIONS, last_id, revision, row_id},
 };
@@ -35,6 +35,9 @@ impl DataFile {
         let path = directory.join("vctl.db");
         if !path.try_exists().map_err(|e| io("look for", &path, &e))? {
             create(directory, &path).await?;
+        }
+        for suffix in ["", "-wal", "-shm"] {
+            close_to_others(&directory.join(format!("vctl.db{suffix}")))?;
         }
         check_header(&path)?;
         let mut connection = connect(&path, options(&path)).await?;
@@ -116,6 +119,8 @@ async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
             _ => {}
         }
     }
+    // Keys and secrets are in it. SQLite gives the journal and the WAL the mode of the file.
+    private().write(true).create_new(true).open(&making).map_err(|e| io("create", &making, &e))?;
     let options = options(&making)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Delete)

@@ -1,6 +1,6 @@
 //! Request bodies: size, encoding, parsing.
 
-use std::io::Read;
+use std::{io::Read, time::Duration};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -8,6 +8,12 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use vctl_machinery::{protobuf, schema, status::ApiError};
+
+/// How long a body may take to arrive; as long as kube-apiserver gives a whole request.
+const TIME_LIMIT: Duration = Duration::from_mins(1);
+/// Bound on the work for a YAML body: its bytes times the flow collections (`[`, `{`) that may be open in it. The parser looks at all
+/// open ones at every step, so that three megabytes of `{a: {a: ..` would keep it busy for minutes.
+const YAML_WORK: usize = 1_000_000_000;
 
 fn too_large(limit: usize) -> ApiError {
     ApiError::too_large(format!("Request entity too large: limit is {limit}"))
@@ -20,7 +26,14 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Resul
     if declared.is_some_and(|d| d > limit) {
         return Err(too_large(limit));
     }
-    let bytes = match http_body_util::Limited::new(body, limit).collect().await {
+    let collected = tokio::time::timeout(TIME_LIMIT, http_body_util::Limited::new(body, limit).collect()).await;
+    let collected = collected.map_err(|_| ApiError {
+        code: 504,
+        reason: "Timeout",
+        message: format!("Timeout: the body of the request did not arrive within {} s", TIME_LIMIT.as_secs()),
+        details: Value::Null,
+    })?;
+    let bytes = match collected {
         Ok(collected) => collected.to_bytes(),
         Err(e) if e.downcast_ref::<http_body_util::LengthLimitError>().is_some() => return Err(too_large(limit)),
         Err(e) => return Err(ApiError::bad_request(format!("the body of the request could not be read: {e}"))),
@@ -79,5 +92,68 @@ pub(crate) fn patch(bytes: &[u8], yaml: bool) -> Result<(Value, Vec<String>), Ap
 }
 
 fn yaml_value(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
-    serde_yaml::from_slice(bytes).map(|v| (v, Vec::new())).map_err(|e| e.to_string())
+    // What kubectl and helm send as YAML is JSON.
+    if bytes.trim_ascii_start().starts_with(b"{")
+        && let Ok(parsed) = schema::parse_json(bytes)
+    {
+        return Ok(parsed);
+    }
+    if collections(bytes).saturating_mul(bytes.len()) > YAML_WORK {
+        return Err("too many nested collections for YAML of this size; send JSON".to_owned());
+    }
+    let value = serde_yaml::from_slice(bytes).map_err(|e| e.to_string())?;
+    schema::check_depth(&value)?;
+    Ok((value, Vec::new()))
+}
+
+/// At most so many flow collections are open at a time: every bracket counts that may open one, whatever it stands in, but not those
+/// that are closed again before anything else that means something to YAML.
+fn collections(yaml: &[u8]) -> usize {
+    let mut count = 0;
+    let mut rest = yaml;
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'[' | b'{')) {
+        let closing = if rest[at] == b'[' { b']' } else { b'}' };
+        rest = &rest[at + 1..];
+        let end = rest.iter().position(|b| b"[]{}\"'#!&*|>%@`\r\n".contains(b));
+        match end {
+            Some(end) if rest[end] == closing => rest = &rest[end + 1..],
+            _ => count += 1,
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_stay_open_counts() {
+        let cases = [
+            ("a: {}\nb: []\nc: {x: y, z: 1}\n", 0),
+            ("[[[[", 4),
+            ("[a, [b], c]", 1),
+            ("[\"]\", [\"]\", [", 3),
+            ("[ # ]\n[ # ]\n", 2),
+            ("[!<]> [!<]> ", 2),
+            ("[}[}", 2),
+        ];
+        for (yaml, count) in cases {
+            assert_eq!(collections(yaml.as_bytes()), count, "{yaml}");
+        }
+    }
+
+    /// Were it parsed, this would take minutes.
+    #[test]
+    fn yaml_that_takes_long_to_parse_is_refused() {
+        for opening in ["{a: ", "[", "[\"]\", ", "{? "] {
+            let refused = yaml_value(opening.repeat(300_000).as_bytes()).unwrap_err();
+            assert!(refused.contains("send JSON"), "{refused}");
+        }
+        let large = format!("data:\n{}", "  k: {a: [b, c], d: {}}\n".repeat(2).replace('k', "key1 "));
+        assert!(yaml_value(large.replacen("key1", "key0", 1).as_bytes()).is_ok());
+        assert!(yaml_value(format!("{}1{}", "{\"a\": ".repeat(121), "}".repeat(121)).as_bytes()).is_err());
+        assert!(yaml_value(format!("{}1{}", "{a: ".repeat(121), "}".repeat(121)).as_bytes()).is_err());
+        assert!(yaml_value(format!("{}1{}", "{a: ".repeat(120), "}".repeat(120)).as_bytes()).is_ok());
+    }
 }

@@ -12,6 +12,9 @@ use super::negotiate::{Accept, Encoding};
 
 /// Bodies above this many bytes are compressed for clients that can read it.
 const COMPRESS_ABOVE: usize = 128 << 10;
+/// Length of all warnings of an answer, and of each when they are longer than that; as upstream.
+const WARNINGS_LIMIT: usize = 4096;
+const WARNING_LIMIT: usize = 256;
 
 /// A Status.
 pub(crate) fn error(e: &ApiError) -> Response<Body> {
@@ -94,13 +97,24 @@ pub(crate) fn object(
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    for warning in warnings {
+    for warning in shown(warnings) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             headers.append(header::WARNING, value);
         }
     }
     Ok(response)
+}
+
+/// The warnings that an answer shows: when all together are too long, each is cut, and the last are left out.
+fn shown(warnings: &[String]) -> impl Iterator<Item = &str> {
+    let cut = if warnings.iter().map(String::len).sum::<usize>() > WARNINGS_LIMIT { WARNING_LIMIT } else { usize::MAX };
+    let mut left = WARNINGS_LIMIT;
+    warnings.iter().map_while(move |warning| {
+        let end = warning.char_indices().nth(cut).map_or(warning.len(), |(end, _)| end);
+        left = left.checked_sub(end)?;
+        warning.get(..end)
+    })
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -130,4 +144,19 @@ pub(crate) fn encode(value: &Value, accept: &Accept) -> Result<(String, Vec<u8>)
             None => return Err(ApiError::not_acceptable(super::negotiate::NOT_ACCEPTABLE)),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_warnings_are_cut() {
+        let few = ["a".repeat(1000), "b".to_owned()];
+        assert!(shown(&few).eq(few.iter().map(String::as_str)));
+        let many: Vec<String> = (0..1000).map(|i| format!("{i:04}{}", "\u{fc}".repeat(600))).collect();
+        let shown: Vec<&str> = shown(&many).collect();
+        assert!(shown.iter().all(|w| w.chars().count() == WARNING_LIMIT));
+        assert!((7..=16).contains(&shown.len()), "{}", shown.len());
+    }
 }

@@ -230,3 +230,20 @@ async fn an_outside_user_is_authorized_inside_too() {
     internal.get("configmaps", "default", "kube-root-ca.crt").await.unwrap();
     assert_eq!(internal.get("pki.vctl.dev", "", "keys").await.unwrap_err().code, 404);
 }
+
+#[tokio::test]
+async fn a_user_to_act_for_who_cannot_be_read_is_not_nobody() {
+    let f = Fixture::new().await;
+    let ask = async |name: &str, value: &[u8]| {
+        let value = http::HeaderValue::from_bytes(value).unwrap();
+        let mut request = Request::get("/api/v1/secrets").body(Body::empty()).unwrap();
+        request.headers_mut().insert("impersonate-user", "anna".parse().unwrap());
+        request.headers_mut().insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+        f.planes.handle(NAME, request, f.admin.clone()).await.status()
+    };
+    assert_eq!(ask("impersonate-user", "j\u{f6}rg".as_bytes()).await, StatusCode::FORBIDDEN);
+    assert_eq!(ask("impersonate-user", b"j\xf6rg").await, StatusCode::BAD_REQUEST);
+    assert_eq!(ask("impersonate-group", b"\xf6").await, StatusCode::BAD_REQUEST);
+    assert_eq!(ask("impersonate-uid", b"\xf6").await, StatusCode::BAD_REQUEST);
+    assert_eq!(ask("impersonate-extra-a", b"\xf6").await, StatusCode::BAD_REQUEST);
+}
