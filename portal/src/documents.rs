@@ -35,7 +35,7 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) created_at: Timestamp,
     pub(crate) ready_at: Option<Timestamp>,
     pub(crate) owner: String,
-    /// The job that was enqueued last.
+    /// The job that was enqueued last; empty when none was since it was restored.
     pub(crate) job: String,
 }
 
@@ -149,6 +149,10 @@ pub(crate) struct Documents {
 impl Documents {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
     }
 
     pub(crate) async fn get<T: Document>(&self, name: &str) -> Result<Option<Stored<T>>, Error> {

@@ -1,5 +1,6 @@
 //! What a person can do with environments. Every change writes intent, audit entry and job in one transaction.
 
+mod backup;
 pub(crate) mod changes;
 
 use std::sync::Arc;
@@ -316,7 +317,7 @@ impl Environments {
             created_at: doc.created_at,
             ready_at: doc.ready_at,
             owner: doc.owner,
-            job: Some(doc.job),
+            job: Some(doc.job).filter(|job| !job.is_empty()),
             pods,
             revision: stored.revision,
         }

@@ -4,6 +4,7 @@
 
 mod api;
 mod assets;
+mod backup;
 mod body;
 mod events;
 mod guard;
@@ -27,6 +28,8 @@ pub enum Access {
     Public,
     /// Whoever is signed in; others get a problem document.
     SignedIn,
+    /// The administrator of the server; others get a problem document.
+    Admin,
     /// Whoever is signed in; others get a page that says how.
     Page,
 }
@@ -44,7 +47,7 @@ pub struct Endpoint {
 
 /// Every endpoint there is.
 pub fn endpoints() -> Vec<Endpoint> {
-    use Access::{Page, Public, SignedIn};
+    use Access::{Admin, Page, Public, SignedIn};
     let row = |method, path, access, handler| Endpoint { method, path, access, handler };
     vec![
         row("GET", "/", Page, get(pages::home)),
@@ -57,6 +60,10 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/environments/{name}", SignedIn, get(api::get_environment)),
         row("DELETE", "/api/v1/environments/{name}", SignedIn, delete(api::delete_environment)),
         row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
+        row("GET", "/api/v1/environments/{name}/snapshot", Admin, get(backup::snapshot)),
+        row("POST", "/api/v1/environments/{name}/restore", Admin, backup::limited(post(backup::restore))),
+        row("GET", "/api/v1/backup", Admin, get(backup::whole)),
+        row("POST", "/api/v1/reencrypt", Admin, post(backup::reencrypt)),
         row("GET", "/api/v1/templates", SignedIn, get(api::list_templates)),
         row("GET", "/api/v1/templates/{name}", SignedIn, get(api::get_template)),
         row("GET", "/api/v1/jobs", SignedIn, get(api::list_jobs)),
@@ -75,6 +82,10 @@ pub(crate) fn router(portal: Portal) -> Router {
         let handler = match access {
             Access::Public => handler,
             Access::SignedIn => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
+            // From the inside out: who is asking is found first.
+            Access::Admin => handler
+                .layer(middleware::from_fn(guard::administrator))
+                .layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
             Access::Page => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in_page)),
         };
         router = router.route(path, handler);

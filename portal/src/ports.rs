@@ -7,6 +7,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{PodCounts, Worker},
 };
+use vctl_store::TenantBackup;
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +94,12 @@ pub trait ControlPlanes: Send + Sync {
 
     /// Removes the virtual cluster with everything in it; nothing when it is not there.
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError>;
+
+    /// Everything in the virtual cluster, at one moment.
+    async fn snapshot(&self, name: &EnvironmentName) -> Result<TenantBackup, PortError>;
+
+    /// Puts a virtual cluster back under a name, in place of what has that name: whole, or nothing changes.
+    async fn restore(&self, name: &EnvironmentName, backup: &TenantBackup) -> Result<(), PortError>;
 
     /// A kubeconfig for its administrator, as YAML. Its context is named `vctl_NAME`.
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError>;

@@ -19,7 +19,7 @@ use vctl_api::{
     rest::{Job, PodCounts, Worker},
 };
 use vctl_runtime::{clock::Clock, tasks::Tasks};
-use vctl_store::{MemoryStore, SqliteStore, Store};
+use vctl_store::{Entry, Export, Key, MemoryStore, SqliteStore, Store, TenantBackup};
 
 use crate::{
     JobsConfig, Portal, PortalConfig,
@@ -113,6 +113,27 @@ impl ControlPlanes for FakePlanes {
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError> {
         self.enter("delete").await?;
         self.state().clusters.remove(name.as_str());
+        Ok(())
+    }
+
+    async fn snapshot(&self, name: &EnvironmentName) -> Result<TenantBackup, PortError> {
+        self.enter("snapshot").await?;
+        let state = self.state();
+        let objects = state.clusters.get(name.as_str()).ok_or_else(|| PortError::Permanent("no cluster".to_owned()))?;
+        let entry = |object: &String| Entry {
+            key: Key::new("objects", "", object),
+            revision: 1,
+            created: 1,
+            value: object.clone().into(),
+        };
+        let entries = objects.iter().map(entry).collect();
+        Ok(TenantBackup { name: name.to_string(), export: Export { revision: 7, entries } })
+    }
+
+    async fn restore(&self, name: &EnvironmentName, backup: &TenantBackup) -> Result<(), PortError> {
+        self.enter("restore").await?;
+        let objects = backup.export.entries.iter().map(|e| e.key.name.to_string()).collect();
+        self.state().clusters.insert(name.to_string(), objects);
         Ok(())
     }
 

@@ -67,6 +67,28 @@ pub struct Backup {
     pub tenants: Vec<TenantBackup>,
 }
 
+impl Backup {
+    /// Names of the virtual clusters in it.
+    pub fn names(&self) -> Vec<&str> {
+        self.tenants.iter().map(|t| t.name.as_str()).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// It with one virtual cluster only, and what the platform knows.
+    #[must_use]
+    pub fn only(mut self, name: &str) -> Self {
+        self.tenants.retain(|t| t.name.is_empty() || t.name == name);
+        self
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut encoder = BackupEncoder::new();
+        let mut bytes: Vec<u8> = self.tenants.iter().flat_map(|t| encoder.tenant(t)).flatten().collect();
+        bytes.extend(encoder.finish());
+        bytes
+    }
+}
+
 /// Writes a backup piece by piece.
 pub struct BackupEncoder {
     buffer: BytesMut,

@@ -33,6 +33,8 @@ pub struct Platform {
     dir: TempDir,
     workers: Workers,
     more: Vec<OsString>,
+    /// Further environment variables of the server.
+    variables: Vec<(String, String)>,
     netns: Option<Netns>,
     server: Option<Child>,
     listen: String,
@@ -79,7 +81,22 @@ impl Platform {
             }
             more = vec!["--templates".into(), all.into()];
         }
-        let mut platform = Self { dir, workers, more, netns, server: None, listen: "127.0.0.1:0".into() };
+        let variables = Vec::new();
+        let mut platform = Self { dir, workers, more, variables, netns, server: None, listen: "127.0.0.1:0".into() };
+        platform.start_server()?;
+        Ok(platform)
+    }
+
+    /// Starts one whose `vctl up` gets further arguments and environment variables, and waits until it serves.
+    ///
+    /// # Errors
+    /// It does not start: with its log.
+    pub fn start_configured(workers: Workers, arguments: &[&str], variables: &[(&str, &str)]) -> Result<Self> {
+        let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
+        let dir = tempfile::Builder::new().prefix("vt-").tempdir_in("/tmp")?;
+        let more = arguments.iter().map(Into::into).collect();
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut platform = Self { dir, workers, more, variables, netns, server: None, listen: "127.0.0.1:0".into() };
         platform.start_server()?;
         Ok(platform)
     }
@@ -130,6 +147,7 @@ impl Platform {
         }
         let out = File::options().create(true).append(true).open(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.spawn().context("starting vctl up")?;
         let ready = wait::until("vctl up serves", Duration::from_mins(1), || {
             if let Ok(Some(status)) = child.try_wait() {

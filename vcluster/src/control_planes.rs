@@ -1,5 +1,7 @@
 //! All virtual control planes of this process.
 
+mod backup;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

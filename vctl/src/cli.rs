@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
 //! 6 no server, or it cannot answer now. `connect` gives the code of its command.
 
+mod backup;
 mod client;
 mod completion;
 mod connect;
@@ -16,6 +17,9 @@ mod list;
 mod login_link;
 mod output;
 mod progress;
+mod reencrypt;
+mod restore;
+mod snapshot;
 mod status;
 mod templates;
 mod version;
@@ -64,6 +68,14 @@ pub(crate) enum Command {
     Templates(templates::Templates),
     /// Print an environment's kubeconfig, or merge it into yours
     Kubeconfig(kubeconfig::Kubeconfig),
+    /// Write an environment to a file, while it goes on
+    Snapshot(snapshot::Snapshot),
+    /// Put an environment back from a file: under the name it had, or another one
+    Restore(restore::Restore),
+    /// Write everything that the server keeps to a file, while it serves
+    Backup(backup::Backup),
+    /// Encrypt everything that the server keeps with the first of its keys; afterwards it needs no other
+    Reencrypt(reencrypt::Reencrypt),
     /// Open a shell, or run a command, with KUBECONFIG set to an environment
     Connect(connect::Connect),
     /// Show the server, its workers and a sign-in link for the portal
@@ -89,6 +101,10 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Delete(c) => c.run(global).await,
         Command::Templates(c) => c.run(global).await,
         Command::Kubeconfig(c) => c.run(global).await,
+        Command::Snapshot(c) => c.run(global).await,
+        Command::Restore(c) => c.run(global).await,
+        Command::Backup(c) => c.run(global).await,
+        Command::Reencrypt(c) => c.run(global).await,
         Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
         Command::Status(c) => c.run(global).await,
         Command::LoginLink(c) => c.run(global).await,

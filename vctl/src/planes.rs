@@ -6,6 +6,7 @@ use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
 use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError};
 use vctl_portal::ports::{self, Applied, PortError, Readiness, UnreadyPod, Workload};
+use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
 use vctl_vcluster::{client::Client, control_planes::ControlPlanes, user::User};
 
@@ -131,6 +132,14 @@ impl ports::ControlPlanes for Planes {
 
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError> {
         self.planes.delete(name).await.map_err(port)
+    }
+
+    async fn snapshot(&self, name: &EnvironmentName) -> Result<TenantBackup, PortError> {
+        self.planes.snapshot(name).await.map_err(port)
+    }
+
+    async fn restore(&self, name: &EnvironmentName, backup: &TenantBackup) -> Result<(), PortError> {
+        self.planes.restore(name, backup, true).await.map_err(port)
     }
 
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {

@@ -1,12 +1,16 @@
 //! Where a server keeps its documents, as the options of `vctl up` say.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use vctl_runtime::tasks::Tasks;
 use vctl_store::{
-    DirectoryLock, EncryptionKeys, PostgresAddress, PostgresStore, SqliteStore, Store, StoreError, StoreOptions,
+    Backup, DirectoryLock, EncryptionKeys, PostgresAddress, PostgresStore, SqliteStore, Store, StoreError,
+    StoreOptions, Tenant,
 };
 
 use crate::data_dir::DataDir;
@@ -26,6 +30,9 @@ pub(crate) struct StoreArgs {
     /// Encrypt everything that the server keeps with the key that this shell command prints, in the form of such a file
     #[arg(long, env = "VCTL_ENCRYPTION_KEY_COMMAND", value_name = "COMMAND")]
     encryption_key_command: Option<String>,
+    /// Fill the empty store from a file that `vctl backup` wrote; ignored once the store is not empty
+    #[arg(long, value_name = "FILE")]
+    restore: Option<PathBuf>,
 }
 
 /// An argument that is not shown.
@@ -57,6 +64,7 @@ enum Place {
 pub(crate) struct StoreSettings {
     place: Place,
     encryption: Option<EncryptionKeys>,
+    restore: Option<PathBuf>,
 }
 
 /// An open store, and the data directory taken for this process.
@@ -76,7 +84,7 @@ impl StoreArgs {
                 "--store (or VCTL_STORE) must begin with postgres://; leave it out for SQLite in the data directory"
             ),
         };
-        Ok(StoreSettings { place, encryption: self.keys()? })
+        Ok(StoreSettings { place, encryption: self.keys()?, restore: self.restore.clone() })
     }
 
     /// The keys: those of the files in their order, then those of the command.
@@ -97,6 +105,19 @@ impl StoreArgs {
 impl StoreSettings {
     /// Opens the store, and takes the data directory for this process.
     pub(crate) async fn open(&self, data: &DataDir, tasks: &Tasks) -> Result<OpenStore> {
+        // A file that cannot be used is told before the store is touched.
+        let backup = self.restore.as_deref().map(read_backup).transpose()?;
+        let opened = self.open_store(data, tasks).await?;
+        if let Some(backup) = backup
+            && let Err(error) = fill(&*opened.store, &backup).await
+        {
+            opened.close().await?;
+            return Err(error);
+        }
+        Ok(opened)
+    }
+
+    async fn open_store(&self, data: &DataDir, tasks: &Tasks) -> Result<OpenStore> {
         let options = StoreOptions { encryption: self.encryption.clone(), ..StoreOptions::default() };
         if let Some(keys) = &self.encryption {
             tracing::info!(keys = keys.ids().join(", "), "what is kept is encrypted with the first of these keys");
@@ -116,6 +137,33 @@ impl StoreSettings {
     }
 }
 
+fn read_backup(path: &Path) -> Result<Backup> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Backup::decode(&bytes.into()).with_context(|| path.display().to_string())
+}
+
+/// Puts everything of a backup into an empty store. The platform's own documents come last: a store that was filled in part is
+/// filled on at the next start.
+async fn fill(store: &dyn Store, backup: &Backup) -> Result<()> {
+    if store.revision(Tenant::SYSTEM).await? > 0 {
+        tracing::info!("the store is not empty: nothing is restored");
+        return Ok(());
+    }
+    let (system, clusters): (Vec<_>, Vec<_>) = backup.tenants.iter().partition(|t| t.name.is_empty());
+    for cluster in &clusters {
+        store.restore_tenant(&cluster.name, cluster.writes(), cluster.export.revision, true).await?;
+    }
+    let documents: Vec<_> = system.iter().flat_map(|t| t.writes()).collect();
+    if documents.is_empty() {
+        bail!(
+            "there is nothing of the platform in this backup: give a file that `vctl backup` wrote, not one of `vctl snapshot`"
+        );
+    }
+    store.transact(Tenant::SYSTEM, documents).await?;
+    tracing::info!(clusters = clusters.len(), "the store is filled from the backup");
+    Ok(())
+}
+
 impl OpenStore {
     /// Closes the store and gives the data directory up.
     pub(crate) async fn close(self) -> Result<()> {
@@ -133,7 +181,7 @@ mod tests {
 
     fn args(store: &str) -> StoreArgs {
         let store = Some(Secret(store.to_owned()));
-        StoreArgs { store, encryption_key_file: Vec::new(), encryption_key_command: None }
+        StoreArgs { store, encryption_key_file: Vec::new(), encryption_key_command: None, restore: None }
     }
 
     fn settings(store: &str) -> Result<StoreSettings> {
@@ -159,11 +207,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str, letter: &str| {
             let path = directory.path().join(name);
-            // 43 letters and the padding are 32 bytes.
+            // 43 letters and the padding are 32 bytes, when the last one ends in zeros.
             std::fs::write(&path, format!("{}=\n", letter.repeat(43))).expect("written");
             path
         };
-        let [a, b, c] = [file("a", "A"), file("b", "B"), file("c", "C")];
+        let [a, b, c] = [file("a", "A"), file("b", "Q"), file("c", "g")];
         let command = format!("cat {}", c.display());
         let settings = StoreArgs {
             encryption_key_file: vec![b.clone(), a.clone()],
@@ -175,5 +223,32 @@ mod tests {
         assert_eq!(ids, [of(&b), of(&a), of(&c)]);
         let wrong = StoreArgs { encryption_key_file: vec![directory.path().join("none")], ..args("") };
         assert!(wrong.settings().is_err());
+    }
+
+    #[tokio::test]
+    async fn an_empty_store_is_filled_and_another_one_left_alone() {
+        use vctl_store::{Key, MemoryStore, Write};
+        let from = MemoryStore::new();
+        let write = |name: &str| vec![Write::create(Key::new("things", "", name), name.to_owned())];
+        from.transact(Tenant::SYSTEM, write("platform")).await.expect("written");
+        let tenant = from.create_tenant("demo", write("a")).await.expect("created");
+        let mut tenants = Vec::new();
+        for (tenant, name) in [(Tenant::SYSTEM, ""), (tenant, "demo")] {
+            let export = from.export(tenant).await.expect("exported");
+            tenants.push(vctl_store::TenantBackup { name: name.to_owned(), export });
+        }
+        let backup = Backup { tenants };
+        let to = MemoryStore::new();
+        for _ in 0..2 {
+            fill(&to, &backup).await.expect("filled");
+            assert_eq!(to.revision(Tenant::SYSTEM).await.expect("revision"), 1);
+            assert_eq!(to.tenants().await.expect("tenants").len(), 1);
+        }
+        let found = to.tenant("demo").await.expect("read").expect("there");
+        assert_eq!(to.export(found.tenant).await.expect("exported").entries.len(), 1);
+        assert!(found.revision > 1, "above what was seen of it");
+        let part = backup.only("demo");
+        let snapshot = Backup { tenants: part.tenants.into_iter().filter(|t| !t.name.is_empty()).collect() };
+        assert!(fill(&MemoryStore::new(), &snapshot).await.is_err());
     }
 }

@@ -10,7 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use vctl_api::rest::Problem;
 
 use super::{pages, problem};
-use crate::{Portal, auth::Identity, error::Error};
+use crate::{
+    Portal,
+    auth::{ADMIN, Identity},
+    error::Error,
+};
 
 /// Name of the session cookie. `__Host-`: only over TLS, only for this host, for all paths.
 pub(crate) const COOKIE: &str = "__Host-vctl-session";
@@ -84,6 +88,14 @@ pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request
             next.run(request).await
         }
         Err(e) => e.into_response(),
+    }
+}
+
+/// Lets the administrator through, of those who are signed in.
+pub(crate) async fn administrator(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Identity>() {
+        Some(identity) if identity.actor == ADMIN => next.run(request).await,
+        _ => Error::Forbidden("only the administrator of the server may do this: ask them".to_owned()).into_response(),
     }
 }
 

@@ -23,6 +23,10 @@ POST /api/v1/environments SignedIn
 GET /api/v1/environments/{name} SignedIn
 DELETE /api/v1/environments/{name} SignedIn
 GET /api/v1/environments/{name}/kubeconfig SignedIn
+GET /api/v1/environments/{name}/snapshot Admin
+POST /api/v1/environments/{name}/restore Admin
+GET /api/v1/backup Admin
+POST /api/v1/reencrypt Admin
 GET /api/v1/templates SignedIn
 GET /api/v1/templates/{name} SignedIn
 GET /api/v1/jobs SignedIn
@@ -83,7 +87,7 @@ async fn nothing_is_given_to_strangers() {
                     assert_eq!(status, StatusCode::UNAUTHORIZED, "{place}");
                     assert!(kind.starts_with("text/html") && body.contains("vctl login-link"), "{place}: {body}");
                 }
-                Access::SignedIn => {
+                Access::SignedIn | Access::Admin => {
                     assert_eq!((status, kind.as_str()), (StatusCode::UNAUTHORIZED, MEDIA_TYPE), "{place}");
                     let problem: Value = serde_json::from_str(&body).expect("problem");
                     assert_eq!(

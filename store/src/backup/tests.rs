@@ -12,10 +12,7 @@ fn backup() -> Backup {
 }
 
 fn encode(backup: &Backup) -> Vec<u8> {
-    let mut encoder = BackupEncoder::new();
-    let mut bytes: Vec<u8> = backup.tenants.iter().flat_map(|t| encoder.tenant(t)).flatten().collect();
-    bytes.extend(encoder.finish());
-    bytes
+    backup.encode()
 }
 
 fn decode(bytes: Vec<u8>) -> Result<Backup, BackupError> {
@@ -52,6 +49,13 @@ fn every_changed_byte_is_recognised() {
     let mut longer = bytes;
     longer.push(b'x');
     assert_eq!(decode(longer), Err(BackupError::Damaged("something follows its end")));
+}
+
+#[test]
+fn one_cluster_is_picked() {
+    assert_eq!(backup().names(), ["large", "none"]);
+    let one = backup().only("none");
+    assert_eq!(one.tenants.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["", "none"]);
 }
 
 #[test]

@@ -86,6 +86,25 @@ impl Client {
         Err(refused(&body))
     }
 
+    /// Reads a whole file's worth of bytes, piece by piece.
+    pub(crate) async fn download(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let mut response = self.stream(path).await?;
+        while let Some(piece) = response.chunk().await.map_err(|e| self.unreachable(&e))? {
+            take(&piece)?;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes.
+    pub(crate) async fn upload<T: DeserializeOwned>(&self, path: &str, bytes: Vec<u8>) -> Result<T, CliError> {
+        let request = self.request(Method::POST, path).timeout(STREAM_TIMEOUT);
+        self.send(request.header("content-type", "application/octet-stream").body(bytes)).await
+    }
+
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}/api/v1/{path}", self.url)).bearer_auth(&self.token)
     }

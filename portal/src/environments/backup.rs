@@ -1,0 +1,210 @@
+//! Environments taken out as a file, and put back.
+//!
+//! The file holds the environment's own document (in the part of the system tenant) and its virtual cluster.
+
+use bytes::Bytes;
+use serde_json::json;
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{Environment, Phase, PodCounts},
+};
+use vctl_store::{Backup, Entry, Expect, Export, StoreError, Tenant, TenantBackup};
+
+use super::{Caller, Environments};
+use crate::{
+    documents::{Document, EnvironmentDoc, JobDoc, Stored, audit, decode, put, remove},
+    error::Error,
+    jobs,
+};
+
+/// What an environment says of itself while it is made from a backup.
+const RESTORING: &str = "restoring from a backup; should this stay, delete it and restore again";
+
+impl Environments {
+    /// An environment as the parts of a backup, while it goes on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Conflict`] before it is there and while it is deleted.
+    pub async fn snapshot(&self, caller: Caller<'_>, name: &str) -> Result<Vec<TenantBackup>, Error> {
+        let stored = self.stored(name).await?;
+        let cluster = self.planes.snapshot(&stored.value.name).await?;
+        let detail = json!({ "documents": cluster.export.entries.len(), "revision": cluster.export.revision });
+        let entry = audit(self.clock.now(), caller.actor, "environment.snapshot", name, caller.request_id, detail)?;
+        self.documents.transact(vec![entry]).await?;
+        let write = put(&stored.value, Expect::Any)?;
+        let own = Entry {
+            key: write.key,
+            revision: stored.revision,
+            created: stored.created,
+            value: write.value.unwrap_or_default(),
+        };
+        let system =
+            TenantBackup { name: String::new(), export: Export { revision: stored.revision, entries: vec![own] } };
+        Ok(vec![system, cluster])
+    }
+
+    /// Puts an environment back from a whole backup: under a new name, or with `replace` in place of the one that has the name.
+    /// Whole, or nothing changes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a name or backup that cannot be used, [`Error::AlreadyExists`] without `replace`, [`Error::Conflict`]
+    /// while the environment is created or deleted.
+    pub async fn restore(
+        &self,
+        caller: Caller<'_>,
+        name: &str,
+        backup: &Bytes,
+        replace: bool,
+    ) -> Result<Environment, Error> {
+        let name = EnvironmentName::new(name.to_owned()).map_err(|e| Error::Invalid {
+            kind: "invalid-name",
+            detail: e.to_string(),
+            nearest: vec![e.suggestion],
+        })?;
+        let invalid = |detail: String| Error::invalid("invalid-backup", detail);
+        let backup = Backup::decode(backup).map_err(|e| invalid(e.to_string()))?;
+        let (document, cluster) = parts(&backup)?;
+        let stored = match self.documents.get::<EnvironmentDoc>(name.as_str()).await? {
+            None => self.announce(&name, document, caller).await?,
+            Some(_) if !replace => return Err(self.taken(&name).await),
+            Some(stored) => {
+                self.check_at_rest(&stored).await?;
+                stored
+            }
+        };
+        let existed = stored.value.message != RESTORING;
+        if let Err(error) = self.planes.restore(&name, cluster).await {
+            if !existed {
+                // Nothing of it is left; when this fails too, its message says what to do.
+                let gone = remove::<EnvironmentDoc>(name.as_str(), Expect::Revision(stored.revision));
+                if let Err(error) = self.documents.transact(vec![gone]).await {
+                    tracing::warn!(environment = name.as_str(), %error, "what was announced could not be removed");
+                }
+            }
+            return Err(error.into());
+        }
+        self.restored(stored, cluster, caller).await
+    }
+
+    /// A new environment, announced before its cluster is there: from now on the name is taken.
+    async fn announce(
+        &self,
+        name: &EnvironmentName,
+        document: EnvironmentDoc,
+        caller: Caller<'_>,
+    ) -> Result<Stored<EnvironmentDoc>, Error> {
+        let announced = EnvironmentDoc {
+            name: name.clone(),
+            uid: uuid::Uuid::new_v4().to_string(),
+            phase: Phase::Creating,
+            message: RESTORING.to_owned(),
+            created_at: self.clock.now(),
+            ready_at: None,
+            owner: caller.actor.to_owned(),
+            job: String::new(),
+            ..document
+        };
+        match self.documents.transact(vec![put(&announced, Expect::Absent)?]).await {
+            Ok(revisions) => {
+                let revision = revisions.first().copied().unwrap_or_default();
+                Ok(Stored { value: announced, revision, created: revision })
+            }
+            Err(StoreError::Conflict { .. }) => Err(self.taken(name).await),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Nothing else works on the environment.
+    async fn check_at_rest(&self, stored: &Stored<EnvironmentDoc>) -> Result<(), Error> {
+        let name = stored.value.name.as_str();
+        if stored.value.phase == Phase::Deleting {
+            return Err(Error::Conflict(format!(
+                "environment {name:?} is being deleted: wait for it, or restore --as another name"
+            )));
+        }
+        let job = self.documents.get::<JobDoc>(&stored.value.job).await?;
+        if job.is_some_and(|job| !jobs::ended(job.value.state)) {
+            return Err(Error::Conflict(format!("environment {name:?} is being worked on: wait until it is ready")));
+        }
+        Ok(())
+    }
+
+    /// The cluster is there: the environment says so.
+    async fn restored(
+        &self,
+        stored: Stored<EnvironmentDoc>,
+        cluster: &TenantBackup,
+        caller: Caller<'_>,
+    ) -> Result<Environment, Error> {
+        let now = self.clock.now();
+        let name = stored.value.name.clone();
+        let ready = EnvironmentDoc {
+            phase: Phase::Ready,
+            message: String::new(),
+            ready_at: stored.value.ready_at.or(Some(now)),
+            ..stored.value
+        };
+        let detail = json!({
+            "from": cluster.name, "documents": cluster.export.entries.len(), "revision": cluster.export.revision,
+        });
+        let writes = vec![
+            put(&ready, Expect::Revision(stored.revision))?,
+            audit(now, caller.actor, "environment.restore", name.as_str(), caller.request_id, detail)?,
+        ];
+        let revisions = self.documents.transact(writes).await?;
+        let revision = revisions.first().copied().unwrap_or_default();
+        Ok(self.view(Stored { value: ready, revision, created: stored.created }, PodCounts::default(), String::new()))
+    }
+
+    /// The tenants of a backup of everything, one after the other; the system tenant first.
+    pub(crate) async fn begin_backup(&self, caller: Caller<'_>) -> Result<Vec<(Tenant, String)>, Error> {
+        let nothing = serde_json::Value::Null;
+        let entry = audit(self.clock.now(), caller.actor, "store.backup", "", caller.request_id, nothing)?;
+        self.documents.transact(vec![entry]).await?;
+        let infos = self.documents.store().tenants().await?;
+        let others = infos.into_iter().map(|info| (info.tenant, info.name));
+        Ok(std::iter::once((Tenant::SYSTEM, String::new())).chain(others).collect())
+    }
+
+    /// One of them; none when it was deleted meanwhile.
+    pub(crate) async fn exported(&self, tenant: Tenant, name: String) -> Result<Option<TenantBackup>, Error> {
+        match self.documents.store().export(tenant).await {
+            Ok(export) => Ok(Some(TenantBackup { name, export })),
+            Err(StoreError::NoTenant(_)) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Encrypts everything that is kept with the first of the server's keys.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the server has no key.
+    pub async fn reencrypt(&self, caller: Caller<'_>) -> Result<u64, Error> {
+        let changed = self.documents.store().reencrypt().await.map_err(|e| match e {
+            StoreError::Unusable(why) => Error::Conflict(why),
+            other => other.into(),
+        })?;
+        let detail = json!({ "values": changed });
+        let entry = audit(self.clock.now(), caller.actor, "store.reencrypt", "", caller.request_id, detail)?;
+        self.documents.transact(vec![entry]).await?;
+        Ok(changed)
+    }
+}
+
+/// The environment's document and its virtual cluster.
+fn parts(backup: &Backup) -> Result<(EnvironmentDoc, &TenantBackup), Error> {
+    let invalid = |detail: &str| Error::invalid("invalid-backup", detail);
+    let mut clusters = backup.tenants.iter().filter(|t| !t.name.is_empty());
+    let cluster = clusters.next().ok_or_else(|| invalid("there is no environment in this backup: take another one"))?;
+    if clusters.next().is_some() {
+        return Err(invalid(
+            "there are several environments in this backup: say which one (`vctl restore FILE --from NAME`)",
+        ));
+    }
+    let own = backup.tenants.iter().filter(|t| t.name.is_empty()).flat_map(|t| &t.export.entries);
+    let mut own = own.filter(|e| &*e.key.resource == EnvironmentDoc::RESOURCE && *e.key.name == *cluster.name);
+    let own =
+        own.next().ok_or_else(|| invalid("the environment's own document is not in this backup: take another one"))?;
+    let document = decode(&own.value).map_err(|e| invalid(&e.to_string()))?;
+    Ok((document, cluster))
+}

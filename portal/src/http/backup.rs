@@ -1,0 +1,123 @@
+//! The handlers of backups. What they send and take is a stream of `vctl_store::Backup`.
+
+use std::convert::Infallible;
+
+use axum::{
+    Extension, Json,
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, Path, Query, State},
+    response::{IntoResponse, Response},
+    routing::MethodRouter,
+};
+use futures::stream;
+use http::header;
+use serde::Deserialize;
+use serde_json::json;
+use vctl_api::rest::Environment;
+use vctl_store::{BackupEncoder, Tenant};
+
+use super::guard::RequestId;
+use crate::{
+    Portal,
+    auth::Identity,
+    environments::{Caller, Environments},
+    error::Error,
+};
+
+/// Largest backup that is restored, in bytes: it is held in memory until it has been found whole.
+const BACKUP_LIMIT: usize = 1 << 30;
+
+/// With the limit of backups.
+pub(super) fn limited(handler: MethodRouter<Portal>) -> MethodRouter<Portal, Infallible> {
+    handler.layer(DefaultBodyLimit::max(BACKUP_LIMIT))
+}
+
+fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
+    Caller { actor: &identity.actor, request_id: &id.0 }
+}
+
+fn stream_of(body: Body) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+}
+
+pub(super) async fn snapshot(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+) -> Result<Response, Error> {
+    let parts = portal.inner().environments.snapshot(caller(&identity, &id), &name).await?;
+    let mut encoder = BackupEncoder::new();
+    let mut pieces: Vec<Bytes> = parts.iter().flat_map(|part| encoder.tenant(part)).collect();
+    pieces.push(encoder.finish());
+    Ok(stream_of(Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>)))))
+}
+
+/// Query of a restoration.
+#[derive(Deserialize)]
+pub(super) struct RestoreQuery {
+    replace: Option<String>,
+}
+
+pub(super) async fn restore(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+    Query(query): Query<RestoreQuery>,
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Result<Json<Environment>, Error> {
+    let body = body.map_err(|e| match e.status() {
+        http::StatusCode::PAYLOAD_TOO_LARGE => Error::TooLarge { limit: BACKUP_LIMIT },
+        _ => Error::BadRequest(format!("the backup did not arrive whole: {}", e.body_text())),
+    })?;
+    let replace = query.replace.is_some_and(|replace| replace != "false");
+    let environments = &portal.inner().environments;
+    environments.restore(caller(&identity, &id), &name, &body, replace).await.map(Json)
+}
+
+/// A stream of everything, tenant by tenant; each of them is of one moment.
+struct Whole {
+    environments: Environments,
+    left: std::vec::IntoIter<(Tenant, String)>,
+    encoder: Option<BackupEncoder>,
+}
+
+impl Whole {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, Error> {
+        while let Some(mut encoder) = self.encoder.take() {
+            let Some((tenant, name)) = self.left.next() else { return Ok(Some((encoder.finish(), self))) };
+            let Some(part) = self.environments.exported(tenant, name).await? else {
+                self.encoder = Some(encoder);
+                continue;
+            };
+            let pieces = encoder.tenant(&part).concat();
+            self.encoder = Some(encoder);
+            if !pieces.is_empty() {
+                return Ok(Some((pieces.into(), self)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+pub(super) async fn whole(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+) -> Result<Response, Error> {
+    let environments = portal.inner().environments.clone();
+    let left = environments.begin_backup(caller(&identity, &id)).await?.into_iter();
+    let whole = Whole { environments, left, encoder: Some(BackupEncoder::new()) };
+    // A failure in the middle breaks the stream off: the reader finds it cut short.
+    Ok(stream_of(Body::from_stream(stream::try_unfold(whole, Whole::next))))
+}
+
+pub(super) async fn reencrypt(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+) -> Result<Response, Error> {
+    let values = portal.inner().environments.reencrypt(caller(&identity, &id)).await?;
+    Ok(Json(json!({ "values": values })).into_response())
+}
