@@ -219,7 +219,7 @@ mod tests {
             ..args("")
         };
         let ids = settings.settings().expect("valid").encryption.expect("keys").ids();
-        let of = |path: &std::path::Path| EncryptionKeys::from_file(path).expect("a key").ids().remove(0);
+        let of = |path: &Path| EncryptionKeys::from_file(path).expect("a key").ids().remove(0);
         assert_eq!(ids, [of(&b), of(&a), of(&c)]);
         let wrong = StoreArgs { encryption_key_file: vec![directory.path().join("none")], ..args("") };
         assert!(wrong.settings().is_err());
