@@ -1,5 +1,6 @@
 //! Validation per kind, with upstream's field paths, reasons and messages.
 
+mod aggregation;
 mod check;
 mod cluster;
 mod metadata;
@@ -83,6 +84,9 @@ pub(crate) fn embedded_metadata(metadata: &Value, path: &str) -> Vec<FieldError>
 fn kind(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
     if descriptor.group.is_empty() && descriptor.plural == "pods" {
         pod::spec(&object.field("spec"), &["Always", "OnFailure", "Never"], errors);
+    }
+    if descriptor.group == "apiregistration.k8s.io" {
+        aggregation::api_service(object, errors);
     }
     if descriptor.group == "admissionregistration.k8s.io" {
         match descriptor.plural.as_str() {

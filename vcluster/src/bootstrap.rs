@@ -111,7 +111,7 @@ fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'sta
         "kube-system",
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "extension-apiserver-authentication" },
-            "data": { "client-ca-file": keys.client_ca_certificate },
+            "data": authentication(keys),
         }),
     ));
     objects.push(("servicecidrs.networking.k8s.io", "", json!({
@@ -162,6 +162,15 @@ fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'sta
         "ports": [{ "name": "https", "port": config.advertise_port, "protocol": "TCP" }],
     })));
     objects
+}
+
+/// Whom servers in the cluster are to believe.
+fn authentication(keys: &KeysDocument) -> Value {
+    let mut data = json!({ "client-ca-file": keys.client_ca_certificate });
+    if let Some(proxy) = &keys.front_proxy {
+        proxy.describe(&mut data);
+    }
+    data
 }
 
 /// ConfigMap kube-root-ca.crt, without a namespace.

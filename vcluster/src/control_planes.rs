@@ -20,6 +20,7 @@ use vctl_runtime::{
 use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
+    aggregation::ApiService,
     bootstrap,
     client::Client,
     config::Config,
@@ -273,6 +274,14 @@ impl Clients for ControlPlanes {
 
     async fn root_certificate(&self, _tenant: Tenant) -> Result<String, ApiError> {
         Ok(self.shared.config.server_ca_pem.clone())
+    }
+
+    async fn check_api_service(&self, tenant: Tenant, api_service: &Value) -> Result<(), String> {
+        let plane = self.plane_of(tenant).await.map_err(|e| e.to_string())?;
+        match ApiService::new(api_service) {
+            Some(service) => service.check(&plane).await,
+            None => Ok(()),
+        }
     }
 
     async fn sign_certificate(

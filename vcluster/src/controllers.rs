@@ -12,6 +12,7 @@
 //!
 //! Controllers act as `system:serviceaccount:kube-system:<name>`, the scheduler as `system:kube-scheduler`.
 
+mod api_services;
 mod certificates;
 mod claim;
 pub(crate) mod cluster_role;
@@ -82,6 +83,9 @@ pub trait Clients: Send + Sync {
     /// # Errors
     /// When the tenant's certificates cannot be read; it is asked again later.
     async fn root_certificate(&self, tenant: Tenant) -> Result<String, ApiError>;
+
+    /// Asks the server of an APIService whether it is there; else says why it is not.
+    async fn check_api_service(&self, tenant: Tenant, api_service: &serde_json::Value) -> Result<(), String>;
 
     /// Signs a certificate signing request (PEM) with the authority of the tenant's clients, as it is; who calls has checked it.
     ///
@@ -250,6 +254,11 @@ impl Shared {
                         });
                     }
                 }
+                Wake::ApiServices => {
+                    if self.hints.has_api_services(tenant) {
+                        self.queue.add(Key::tenant(tenant, Controller::ApiServices));
+                    }
+                }
                 Wake::Quotas(namespace) => {
                     if self.hints.has_quotas(tenant, &namespace) {
                         self.queue.add(Key {
@@ -342,6 +351,7 @@ impl Shared {
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
             Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,
             Controller::Scheduler => scheduler::reconcile(cx).await,
+            Controller::ApiServices => api_services::reconcile(cx, name).await,
             Controller::Certificates => certificates::reconcile(cx, name).await,
             Controller::ResourceQuota => resource_quota::reconcile(cx, namespace).await,
             Controller::PodGc => pod_gc::reconcile(cx).await,

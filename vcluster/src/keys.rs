@@ -27,6 +27,53 @@ pub(crate) struct KeysDocument {
     pub client_ca_certificate: String,
     client_ca_key: String,
     token_key: String,
+    /// What it shows to aggregated APIs; clusters from before there were any have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front_proxy: Option<FrontProxy>,
+}
+
+/// Name of the ConfigMap in kube-system that tells aggregated APIs whom to believe.
+pub(crate) const AUTHENTICATION: &str = "extension-apiserver-authentication";
+const FRONT_PROXY: &str = "front-proxy-client";
+
+/// The front-proxy authority and the one certificate it has signed. Its key is not kept: it signs nothing else.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct FrontProxy {
+    ca_certificate: String,
+    certificate: String,
+    key: String,
+}
+
+impl FrontProxy {
+    /// A new one.
+    pub(crate) fn generate(name: &str, now: Timestamp) -> Result<Self, ApiError> {
+        let validity = Validity::from_now(now, CA_LIFETIME);
+        let authority = Authority::generate(&format!("{name}-front-proxy-ca"), validity).map_err(ApiError::internal)?;
+        let identity = authority.client(FRONT_PROXY, None, validity).map_err(ApiError::internal)?;
+        Ok(Self {
+            ca_certificate: authority.certificate_pem().to_owned(),
+            certificate: identity.certificate_pem,
+            key: identity.key_pem,
+        })
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { certificate_pem: self.certificate.clone(), key_pem: self.key.clone() }
+    }
+
+    /// What aggregated APIs must know of it, in the data of the ConfigMap.
+    pub(crate) fn describe(&self, data: &mut serde_json::Value) {
+        data["requestheader-client-ca-file"] = self.ca_certificate.clone().into();
+        for (field, value) in [
+            ("allowed-names", FRONT_PROXY),
+            ("username-headers", "X-Remote-User"),
+            ("uid-headers", "X-Remote-Uid"),
+            ("group-headers", "X-Remote-Group"),
+            ("extra-headers-prefix", "X-Remote-Extra-"),
+        ] {
+            data[format!("requestheader-{field}")] = format!("[{value:?}]").into();
+        }
+    }
 }
 
 const CA_LIFETIME: std::time::Duration = std::time::Duration::from_hours(10 * 365 * 24);
@@ -44,6 +91,7 @@ impl KeysDocument {
             client_ca_certificate: authority.certificate_pem().to_owned(),
             client_ca_key: authority.key_pem(),
             token_key: token.pem(),
+            front_proxy: Some(FrontProxy::generate(name, now)?),
         })
     }
 

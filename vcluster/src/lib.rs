@@ -7,6 +7,7 @@
 //! Layer L2.
 
 mod admission;
+mod aggregation;
 mod authentication;
 mod authorization;
 mod bootstrap;

@@ -9,12 +9,13 @@ mod tls;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use axum::body::Body;
 use http::{Request, Response, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use vctl_runtime::pki::Identity;
 
 pub(crate) use resolve::is_public;
 pub(crate) use tls::Trust;
@@ -81,6 +82,15 @@ impl Place {
         }
     }
 
+    /// What a request's Host says.
+    pub(crate) fn host(&self) -> String {
+        match self {
+            Self::Service { port, .. } => format!("{}:{port}", self.server_name()),
+            Self::Host { name, port } if name.contains(':') => format!("[{name}]:{port}"),
+            Self::Host { name, port } => format!("{name}:{port}"),
+        }
+    }
+
     /// Connects to it.
     async fn dial(&self, plane: &Arc<Plane>) -> Result<Box<dyn Duplex>, OutboundError> {
         match self {
@@ -95,14 +105,19 @@ impl Place {
 
 /// An HTTP/1.1 connection over TLS.
 pub(crate) struct Connection {
-    sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
+    sender: hyper::client::conn::http1::SendRequest<Body>,
 }
 
 impl Connection {
-    /// Connects, and proves the server's certificate.
-    pub(crate) async fn open(plane: &Arc<Plane>, place: &Place, trust: &Trust) -> Result<Self, OutboundError> {
+    /// Connects, and proves the server's certificate; shows it ours, if there is one.
+    pub(crate) async fn open(
+        plane: &Arc<Plane>,
+        place: &Place,
+        trust: &Trust,
+        identity: Option<&Identity>,
+    ) -> Result<Self, OutboundError> {
         let io = place.dial(plane).await?;
-        let tls = trust.connect(io, &place.server_name()).await?;
+        let tls = trust.connect(io, &place.server_name(), identity).await?;
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls))
             .await
             .map_err(|e| OutboundError::Http(e.to_string()))?;
@@ -115,7 +130,7 @@ impl Connection {
     }
 
     /// Sends a request; the answer's body is still to be read.
-    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, OutboundError> {
+    pub(crate) async fn send(&mut self, request: Request<Body>) -> Result<Response<Incoming>, OutboundError> {
         self.sender.send_request(request).await.map_err(|e| OutboundError::Http(e.to_string()))
     }
 }
@@ -182,18 +197,13 @@ impl Hook {
     }
 
     async fn exchange(&self, plane: &Arc<Plane>, document: &Value, timeout: Duration) -> Result<Value, OutboundError> {
-        let mut connection = Connection::open(plane, &self.place, &self.trust).await?;
-        let host = match &self.place {
-            Place::Service { port, .. } => format!("{}:{port}", self.place.server_name()),
-            Place::Host { name, port } if name.contains(':') => format!("[{name}]:{port}"),
-            Place::Host { name, port } => format!("{name}:{port}"),
-        };
+        let mut connection = Connection::open(plane, &self.place, &self.trust, None).await?;
         let request = Request::post(format!("{}?timeout={}s", self.path, timeout.as_secs()))
-            .header(header::HOST, host)
+            .header(header::HOST, self.place.host())
             .header(header::ACCEPT, "application/json, */*")
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::USER_AGENT, "kube-apiserver-admission")
-            .body(Full::new(Bytes::from(document.to_string())))
+            .body(Body::from(document.to_string()))
             .map_err(|e| OutboundError::Http(e.to_string()))?;
         let answer = connection.send(request).await?;
         let status = answer.status();

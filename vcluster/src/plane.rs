@@ -8,16 +8,17 @@ use std::sync::{
 
 use jiff::Timestamp;
 use vctl_machinery::{catalog::Catalog, status::ApiError};
-use vctl_runtime::tasks::Tasks;
-use vctl_store::{Entry, Key, ListOptions, Scope, Store, Tenant};
+use vctl_runtime::{pki::Identity, tasks::Tasks};
+use vctl_store::{Entry, Expect, Key, ListOptions, Scope, Store, StoreError, Tenant, Write};
 
 use crate::{
     admission::Hooks,
+    aggregation::{API_SERVICES, ApiServices, Discovered},
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
     config::Config,
     custom, document,
-    keys::{Keys, KeysDocument},
+    keys::{AUTHENTICATION, FrontProxy, Keys, KeysDocument},
     storage,
     streams::PodStreams,
     user::User,
@@ -42,6 +43,8 @@ pub(crate) struct Plane {
     pub(crate) keys: Keys,
     rbac: Rbac,
     webhooks: Cached<Hooks>,
+    api_services: Cached<ApiServices>,
+    pub(crate) discovered: Discovered,
     catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
     catalog_generation: AtomicU64,
     /// Seconds since 1970 of the last request.
@@ -71,6 +74,8 @@ impl Plane {
             keys,
             rbac: Rbac::default(),
             webhooks: Cached::default(),
+            api_services: Cached::default(),
+            discovered: Discovered::default(),
             catalog: Mutex::new(None),
             catalog_generation: AtomicU64::new(0),
             used: AtomicI64::new(0),
@@ -150,6 +155,8 @@ impl Plane {
             self.rbac.invalidate();
         } else if resource.ends_with(WEBHOOKS) {
             self.webhooks.invalidate();
+        } else if resource == API_SERVICES {
+            self.api_services.invalidate();
         } else if resource == custom::DEFINITIONS {
             // What is there is kept until it is replaced: most of its rows are taken over.
             self.catalog_generation.fetch_add(1, Ordering::SeqCst);
@@ -160,6 +167,7 @@ impl Plane {
     pub(crate) fn changed_unknown(&self) {
         self.changed(RBAC);
         self.changed(WEBHOOKS);
+        self.changed(API_SERVICES);
         self.changed(custom::DEFINITIONS);
     }
 
@@ -172,6 +180,46 @@ impl Plane {
         let of = async |kind: &str| self.objects(&format!("{kind}{WEBHOOKS}"), None).await;
         let hooks = Hooks::new(&of("mutating").await?, &of("validating").await?);
         Ok(self.webhooks.put(generation, hooks))
+    }
+
+    /// The aggregated APIs.
+    pub(crate) async fn api_services(&self) -> Result<Arc<ApiServices>, ApiError> {
+        let generation = match self.api_services.get() {
+            Ok(services) => return Ok(services),
+            Err(generation) => generation,
+        };
+        let services = ApiServices::new(&self.objects(API_SERVICES, None).await?);
+        Ok(self.api_services.put(generation, services))
+    }
+
+    /// The certificate that this cluster shows to aggregated APIs; a cluster from before there were any gets one.
+    pub(crate) async fn front_proxy(&self) -> Result<Identity, ApiError> {
+        for _ in 0..8 {
+            let entry = self.entry(&crate::keys::key()).await?.ok_or_else(storage::gone)?;
+            let mut document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
+            if let Some(proxy) = document.front_proxy {
+                return Ok(proxy.identity());
+            }
+            let proxy = FrontProxy::generate(&self.name, self.now())?;
+            let map = self.entry(&Key::new("configmaps", "kube-system", AUTHENTICATION)).await?;
+            let mut writes = Vec::new();
+            if let Some(map) = map {
+                let mut object: serde_json::Value = serde_json::from_slice(&map.value).map_err(ApiError::internal)?;
+                proxy.describe(&mut object["data"]);
+                let expect = Expect::Revision(map.revision);
+                writes.push(Write { key: map.key, expect, value: Some(document::encode(&object)?) });
+            }
+            let identity = proxy.identity();
+            document.front_proxy = Some(proxy);
+            let value = Some(serde_json::to_vec(&document).map_err(ApiError::internal)?.into());
+            writes.push(Write { key: entry.key, expect: Expect::Revision(entry.revision), value });
+            match self.store().transact(self.tenant, writes).await {
+                Ok(_) => return Ok(identity),
+                Err(StoreError::Conflict { .. }) => {}
+                Err(e) => return Err(storage::error(e)),
+            }
+        }
+        Err(storage::unavailable("the certificate for aggregated APIs is being made; try again"))
     }
 
     /// Whether the user may do this.

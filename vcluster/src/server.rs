@@ -20,7 +20,7 @@ use http::{HeaderMap, Request, Response, header};
 use vctl_machinery::status::ApiError;
 
 use crate::{
-    authentication,
+    aggregation, authentication,
     authorization::{self, rules::Attributes},
     control_planes::Peer,
     objects::{Call, FieldValidation},
@@ -57,6 +57,9 @@ async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Re
     let decision = plane.decide(&user, &attributes).await?;
     if !decision.allowed {
         return Err(authorization::forbidden(&user, &attributes, &decision.reason));
+    }
+    if let Some(service) = aggregation::serving(&plane, &info.path).await? {
+        return Ok(aggregation::serve(&plane, &service, &user, request).await);
     }
     let context =
         Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone(), warning: None };

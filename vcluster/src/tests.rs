@@ -1,6 +1,7 @@
 //! Tests of the whole pipeline: requests in, answers out, on the memory store.
 
 mod access;
+mod aggregation;
 mod certificates;
 mod custom;
 mod lifecycle;

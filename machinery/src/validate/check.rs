@@ -86,6 +86,11 @@ impl Errors {
         self.push("FieldValueInvalid", at, format!("Invalid value: {value}: {why}"));
     }
 
+    /// As `invalid`, where the value shown is a number.
+    pub(super) fn invalid_number(&mut self, at: &At<'_>, value: i64, why: &str) {
+        self.push("FieldValueInvalid", at, format!("Invalid value: {value}: {why}"));
+    }
+
     /// As `invalid`, where the value shown is another one.
     pub(super) fn invalid_value(&mut self, at: &At<'_>, value: &str, why: &str) {
         self.push("FieldValueInvalid", at, format!("Invalid value: {value:?}: {why}"));

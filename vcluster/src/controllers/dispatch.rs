@@ -34,6 +34,8 @@ pub(super) enum Wake {
     TerminatingNamespace(Arc<str>),
     /// An event was written.
     EventExpires,
+    /// Servers of aggregated APIs may have come or gone.
+    ApiServices,
     /// The quotas of this namespace may count too much.
     Quotas(Arc<str>),
 }
@@ -106,12 +108,16 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             wakes.push(Wake::Now(Controller::RootCa, key.namespace.clone(), "".into()));
         }
         "services" => {
+            wakes.push(Wake::ApiServices);
             wakes.push(this(Controller::Endpoints));
             wakes.push(this(Controller::EndpointSlice));
         }
         "endpoints" if event.previous.is_some() => wakes.push(this(Controller::Endpoints)),
         "certificatesigningrequests.certificates.k8s.io" if event.value.is_some() => {
             wakes.push(this(Controller::Certificates));
+        }
+        "apiservices.apiregistration.k8s.io" if resource_quota::is_to_be_counted(bytes.0, bytes.1) => {
+            wakes.push(this(Controller::ApiServices));
         }
         "resourcequotas" if resource_quota::is_to_be_counted(bytes.0, bytes.1) => {
             wakes.push(Wake::Now(Controller::ResourceQuota, key.namespace.clone(), "".into()));
@@ -146,7 +152,10 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
                     owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes);
                 }
                 "controllerrevisions.apps" => owners(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes),
-                _ => slices(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes),
+                _ => {
+                    wakes.push(Wake::ApiServices);
+                    slices(&key.namespace, old.as_ref(), new.as_ref(), &mut wakes);
+                }
             }
         }
         _ => {}

@@ -28,6 +28,7 @@ struct State {
     changed: HashMap<(Tenant, Arc<str>), Changed>,
     terminating: HashSet<(Tenant, Arc<str>)>,
     quotas: HashSet<(Tenant, Arc<str>)>,
+    api_services: HashSet<Tenant>,
     pending_pods: HashSet<Tenant>,
     missing_nodes: HashMap<Tenant, BTreeMap<String, Timestamp>>,
 }
@@ -87,6 +88,20 @@ impl Hints {
         self.lock().terminating.contains(&(tenant, namespace.clone()))
     }
 
+    /// The tenant has APIServices, or no longer.
+    pub(super) fn set_api_services(&self, tenant: Tenant, has: bool) {
+        let mut state = self.lock();
+        if has {
+            state.api_services.insert(tenant);
+        } else {
+            state.api_services.remove(&tenant);
+        }
+    }
+
+    pub(super) fn has_api_services(&self, tenant: Tenant) -> bool {
+        self.lock().api_services.contains(&tenant)
+    }
+
     /// The namespace has resource quotas, or no longer.
     pub(super) fn set_quotas(&self, tenant: Tenant, namespace: &str, has: bool) {
         let mut state = self.lock();
@@ -143,6 +158,7 @@ impl Hints {
         state.missing_nodes.remove(&tenant);
         state.changed.retain(|(t, _), _| *t != tenant);
         state.terminating.retain(|(t, _)| *t != tenant);
+        state.api_services.remove(&tenant);
         state.quotas.retain(|(t, _)| *t != tenant);
         state.pending_pods.remove(&tenant);
     }

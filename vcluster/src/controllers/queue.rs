@@ -40,6 +40,7 @@ pub(super) enum Controller {
     EventExpiry,
     ResourceQuota,
     Certificates,
+    ApiServices,
 }
 
 impl Controller {
@@ -63,6 +64,7 @@ impl Controller {
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::Scheduler => "system:kube-scheduler",
+            Self::ApiServices => "system:kube-aggregator",
             Self::Certificates => "system:serviceaccount:kube-system:certificate-controller",
             Self::ResourceQuota => "system:serviceaccount:kube-system:resourcequota-controller",
             Self::PodGc => "system:serviceaccount:kube-system:pod-garbage-collector",

@@ -70,6 +70,9 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     if unscheduled {
         cx.wake(Controller::Scheduler, "", "");
     }
+    if !cx.stored(crate::aggregation::API_SERVICES, None).await?.is_empty() {
+        cx.wake(Controller::ApiServices, "", "");
+    }
     for entry in cx.stored("certificatesigningrequests.certificates.k8s.io", None).await? {
         cx.wake(Controller::Certificates, "", &entry.key.name);
     }

@@ -74,6 +74,10 @@ impl Clients for FakeClients {
         Ok("PEM".into())
     }
 
+    async fn check_api_service(&self, _: Tenant, _: &Value) -> Result<(), String> {
+        Err("the fake asks nobody".into())
+    }
+
     async fn sign_certificate(&self, _: Tenant, _: &str, _: &[&str], _: Validity) -> Result<String, ApiError> {
         Err(ApiError::internal("the fake signs nothing"))
     }

@@ -50,22 +50,12 @@ impl Trust {
     }
 
     /// Believes everyone: `insecureSkipTLSVerify` of an APIService.
-    #[expect(dead_code, reason = "aggregated APIs use it next")]
     pub(crate) fn anyone() -> Self {
         Self { verifier: Arc::new(Anyone(crypto_provider())) }
     }
 
-    /// Shakes hands with a server of this name.
+    /// Shakes hands with a server of this name, with a client certificate if there is one.
     pub(crate) async fn connect(
-        &self,
-        io: Box<dyn Duplex>,
-        name: &str,
-    ) -> Result<TlsStream<Box<dyn Duplex>>, OutboundError> {
-        self.connect_as(io, name, None).await
-    }
-
-    /// The same, with a client certificate.
-    pub(crate) async fn connect_as(
         &self,
         io: Box<dyn Duplex>,
         name: &str,

@@ -10,6 +10,8 @@ use vctl_machinery::{
     status::ApiError,
 };
 
+use crate::aggregation;
+
 use super::{
     Context,
     negotiate::{self, Accept},
@@ -24,21 +26,28 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
     let document = match parts.as_slice() {
         [""] => json!({ "paths": root_paths(&catalog) }),
         ["api"] => match aggregated_version(&context.headers) {
-            Some(version) => return aggregated(context, &catalog, true, version).map(Some),
+            Some(version) => return aggregated(context, &catalog, true, version).await.map(Some),
             None => json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [{
                 "clientCIDR": "0.0.0.0/0", "serverAddress": context.headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default(),
             }] }),
         },
         ["apis"] => match aggregated_version(&context.headers) {
-            Some(version) => return aggregated(context, &catalog, false, version).map(Some),
+            Some(version) => return aggregated(context, &catalog, false, version).await.map(Some),
             None => {
-                let groups: Vec<Value> =
+                let mut groups: Vec<Value> =
                     groups(&catalog).into_iter().filter(|g| !g.is_empty()).map(|g| group(&catalog, g)).collect();
+                aggregation::merge_groups(&context.plane, &catalog, &mut groups).await?;
                 json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
             }
         },
-        ["apis", name] if groups(&catalog).contains(name) => {
-            let mut document = group(&catalog, name);
+        ["apis", name] => {
+            let mut found: Vec<Value> = groups(&catalog)
+                .into_iter()
+                .filter(|g| g == name && !g.is_empty())
+                .map(|g| group(&catalog, g))
+                .collect();
+            aggregation::merge_groups(&context.plane, &catalog, &mut found).await?;
+            let Some(mut document) = found.into_iter().find(|g| g["name"] == *name) else { return Ok(None) };
             document["kind"] = "APIGroup".into();
             document["apiVersion"] = "v1".into();
             document
@@ -65,13 +74,14 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
             return respond_hashed(context, &openapi::v2(&catalog)).map(Some);
         }
         ["openapi", "v3"] => {
-            let paths: serde_json::Map<String, Value> = openapi::v3_index(&catalog)
+            let mut paths: serde_json::Map<String, Value> = openapi::v3_index(&catalog)
                 .into_iter()
                 .map(|(path, hash)| {
                     let url = format!("/openapi/v3/{path}?hash={hash}");
                     (path, json!({ "serverRelativeURL": url }))
                 })
                 .collect();
+            aggregation::merge_openapi(&context.plane, &catalog, &mut paths).await?;
             json!({ "paths": paths })
         }
         ["openapi", "v3", rest @ ..] => match openapi::v3(&catalog, &rest.join("/")) {
@@ -199,8 +209,13 @@ fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-fn aggregated(context: &Context, catalog: &Catalog, core: bool, version: &str) -> Result<Response<Body>, ApiError> {
-    let items: Vec<Value> = groups(catalog)
+async fn aggregated(
+    context: &Context,
+    catalog: &Catalog,
+    core: bool,
+    version: &str,
+) -> Result<Response<Body>, ApiError> {
+    let mut items: Vec<Value> = groups(catalog)
         .into_iter()
         .filter(|g| g.is_empty() == core)
         .map(|group| {
@@ -215,6 +230,9 @@ fn aggregated(context: &Context, catalog: &Catalog, core: bool, version: &str) -
             json!({ "metadata": metadata, "versions": versions })
         })
         .collect();
+    if !core {
+        aggregation::merge_aggregated(&context.plane, catalog, &mut items).await?;
+    }
     let document = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{version}"), "metadata": {}, "items": items,
     });
