@@ -1,6 +1,6 @@
 //! Files that are either the old or the new one, also after a crash.
 
-use std::{fs, io, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+use std::{fs, io, io::Read as _, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
 
 /// Replaces a file: written beside it, synced, renamed.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
@@ -20,6 +20,13 @@ pub(crate) fn read_if_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
+}
+
+/// Reads at most so many bytes of a file.
+pub(crate) fn read_start(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    fs::File::open(path)?.take(limit as u64).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Removes a directory and all below; fine when it is not there.

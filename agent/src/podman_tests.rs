@@ -140,7 +140,7 @@ async fn exec(ctx: &context::Context, id: &str, script: &str) -> (String, Option
 }
 
 fn web() -> Pod {
-    let script = "echo $(GREETING) from $POD_IP; cat /conf/key; httpd -f -p 80 -h /data";
+    let script = "echo $(GREETING) from $POD_IP; cat /conf/key /etc/one-key; httpd -f -p 80 -h /data";
     let mut main = shell("web", script);
     let http = HttpHandler { port: 80, path: "/index.html".into(), ..HttpHandler::default() };
     main.readiness = Some(Probe {
@@ -154,9 +154,11 @@ fn web() -> Pod {
         EnvVar { name: "POD_IP".into(), field_path: "status.podIP".into(), ..EnvVar::default() },
     ];
     let mount = |volume: &str, path: &str| Mount { volume: volume.into(), mount_path: path.into(), ..Mount::default() };
-    main.mounts = vec![mount("data", "/data"), mount("conf", "/conf")];
+    let part = |volume: &str, path: &str, sub: &str| Mount { sub_path: sub.into(), ..mount(volume, path) };
+    main.mounts =
+        vec![part("data", "/data", "site/pages"), mount("conf", "/conf"), part("conf", "/etc/one-key", "key")];
     let mut setup = shell("setup", "echo page > /data/index.html");
-    setup.mounts = vec![mount("data", "/data")];
+    setup.mounts = vec![part("data", "/data", "site/pages")];
     let key = File { path: "key".into(), content: b"value\n".to_vec().into(), ..File::default() };
     let mut pod = pod("web", "a", "Always", vec![main]);
     pod.init_containers = vec![setup];
@@ -193,7 +195,7 @@ async fn scenario(state: &Path) {
     seen.until(&ctx, "ready", |s| s.statuses.get("web").is_some_and(|p| p.containers[0].ready)).await;
     let ip = seen.statuses["web"].pod_ip.clone();
     let text = log(state, "web", "web");
-    assert!(text.contains(&format!("hello from {ip}")) && text.contains("value"), "{text}");
+    assert!(text.contains(&format!("hello from {ip}")) && text.matches("value").count() == 2, "{text}");
 
     // A command with input: its end reaches the command, its output and exit code come back.
     let id = reconciler.handle("web").unwrap().view.borrow().record.containers["web"].id.clone();

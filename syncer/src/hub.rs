@@ -52,8 +52,9 @@ pub struct Config {
     pub authority: Arc<Authority>,
     /// How long an agent's certificate is valid. Agents renew before it ends.
     pub certificate_lifetime: Duration,
-    /// Whether pods may mount directories of their worker.
-    pub allow_host_path: bool,
+    /// Whether pods may have what is their worker's: directories, its network, privileged containers. Only where all environments
+    /// trust each other.
+    pub allow_host_access: bool,
     /// Names of simulated workers.
     pub simulated: Vec<String>,
     /// Reconciles at the same time.

@@ -57,8 +57,9 @@ pub struct Context {
     pub services: Vec<Value>,
     /// Tokens, or why there is none.
     pub tokens: BTreeMap<TokenSpec, Result<String, String>>,
-    /// Whether `hostPath` volumes are allowed. They give a pod the worker's files.
-    pub allow_host_path: bool,
+    /// Whether pods may have what is the worker's: `hostPath` volumes, its network, privileged containers, and capabilities beyond
+    /// [`container::CAPABILITIES`].
+    pub allow_host_access: bool,
     /// Allocatable CPU of the node in thousandths, for `resourceFieldRef` without a limit.
     pub node_cpu_millis: i64,
     /// Allocatable memory of the node in bytes.
@@ -136,7 +137,7 @@ pub fn translate(pod: &Value, context: &Context) -> agent::Pod {
             .map(|_| pod.number("/metadata/deletionGracePeriodSeconds").unwrap_or(30).max(0)),
         labels: owned(pod.entries("/metadata/labels")),
         annotations: owned(pod.entries("/metadata/annotations")),
-        host_network: pod.flag("/spec/hostNetwork"),
+        host_network: context.allow_host_access && pod.flag("/spec/hostNetwork"),
         share_process_namespace: pod.flag("/spec/shareProcessNamespace"),
     }
 }

@@ -147,7 +147,7 @@ impl Up {
                 server_version: env!("CARGO_PKG_VERSION").to_owned(),
                 authority: certificates.authority.clone(),
                 certificate_lifetime: AGENT_CERTIFICATE,
-                allow_host_path: false,
+                allow_host_access: false,
                 simulated: if self.workers == WorkersKind::Simulated { vec![WORKER.to_owned()] } else { Vec::new() },
                 parallel: 8,
             },

@@ -7,11 +7,19 @@ use std::{
     collections::BTreeSet,
     fmt::Write as _,
     fs, io,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+    },
     path::{Component, Path, PathBuf},
 };
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sys::stat::{Mode, mkdirat},
+};
 use sha2::{Digest as _, Sha256};
 use vctl_api::agent::{Container, File, Pod, Volume, volume::Source};
 
@@ -26,6 +34,25 @@ pub(crate) fn fingerprint(pod: &Pod) -> u64 {
     }
     let bytes: [u8; 32] = hash.finalize().into();
     bytes.iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// What is mounted into a container.
+#[derive(Default)]
+pub(crate) struct Mounts {
+    /// Source, destination, read-only.
+    pub(crate) list: Vec<(PathBuf, String, bool)>,
+    /// Sources that are mounts of what `subPath` says. To be kept until the container has started, which has mounts of its own then.
+    pinned: Vec<PathBuf>,
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        for place in &self.pinned {
+            if let Err(error) = release(place) {
+                tracing::warn!(place = %place.display(), %error, "a mount for a container cannot be removed");
+            }
+        }
+    }
 }
 
 /// Where a pod's volumes are.
@@ -90,15 +117,10 @@ impl Volumes<'_> {
         }
     }
 
-    /// What to mount into a container: source, destination, read-only.
-    pub(crate) fn mounts(
-        &self,
-        pod: &Pod,
-        container: &Container,
-        facts: &Facts,
-    ) -> Result<Vec<(PathBuf, String, bool)>, String> {
+    /// What to mount into a container.
+    pub(crate) fn mounts(&self, pod: &Pod, container: &Container, facts: &Facts) -> Result<Mounts, String> {
         let variables = variables(&container.env, facts)?;
-        let mut all = Vec::new();
+        let mut all = Mounts::default();
         for wanted in &container.mounts {
             let volume = pod
                 .volumes
@@ -122,9 +144,14 @@ impl Volumes<'_> {
             let source = if sub.is_empty() {
                 root
             } else {
-                below(&root, &sub, !fixed).map_err(|e| format!("subPath {sub:?} of volume {}: {e}", volume.name))?
+                let held = below(&root, &sub, !fixed)
+                    .map_err(|e| format!("subPath {sub:?} of volume {}: {e}", volume.name))?;
+                let place = self.pod_dir.join("mounts").join(format!("{}-{}", container.name, all.pinned.len()));
+                pin(&held, &place).map_err(|e| format!("subPath {sub:?} of volume {}: {e}", volume.name))?;
+                all.pinned.push(place.clone());
+                place
             };
-            all.push((source, wanted.mount_path.clone(), wanted.read_only || fixed));
+            all.list.push((source, wanted.mount_path.clone(), wanted.read_only || fixed));
         }
         Ok(all)
     }
@@ -136,6 +163,9 @@ impl Volumes<'_> {
             if is_mount(&dir)? {
                 umount2(&dir, MntFlags::MNT_DETACH)?;
             }
+        }
+        for entry in fs::read_dir(self.pod_dir.join("mounts")).into_iter().flatten() {
+            release(&entry?.path())?;
         }
         Ok(())
     }
@@ -155,15 +185,66 @@ fn checked(path: &str) -> io::Result<&Path> {
     Ok(path)
 }
 
-/// A path below a root, with links resolved, and still below it.
-fn below(root: &Path, sub: &str, create: bool) -> io::Result<PathBuf> {
-    let path = root.join(checked(sub)?);
-    if create && !path.exists() {
-        fs::create_dir_all(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+/// Opens a path below a root without ever leaving it, whatever links the containers of the pod put in its place at the same moment:
+/// the kernel checks while it walks. What is opened stays the same one when the path is changed later, so this, not the path, is
+/// what to mount.
+fn below(root: &Path, sub: &str, create: bool) -> io::Result<OwnedFd> {
+    let root = fs::File::open(root)?;
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let open = |path: &Path| match openat2(&root, path, how) {
+        Err(Errno::EXDEV) => Err(io::Error::other("it leads out of the volume")),
+        other => other.map_err(io::Error::from),
+    };
+    let sub = checked(sub)?;
+    match open(sub) {
+        Err(e) if create && e.kind() == io::ErrorKind::NotFound => {}
+        other => return other,
     }
-    let real = path.canonicalize()?;
-    if real.starts_with(root.canonicalize()?) { Ok(real) } else { Err(io::Error::other("it leads out of the volume")) }
+    let (mut parent, mut path) = (open(Path::new("."))?, PathBuf::new());
+    for name in sub.components() {
+        path.push(name);
+        parent = match open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                match mkdirat(&parent, name.as_os_str(), Mode::from_bits_truncate(0o755)) {
+                    Ok(()) | Err(Errno::EEXIST) => open(&path)?,
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            other => other?,
+        };
+    }
+    Ok(parent)
+}
+
+/// Mounts what is held at a place that no container can change.
+fn pin(held: &OwnedFd, place: &Path) -> io::Result<()> {
+    release(place)?;
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let source = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    if fs::metadata(&source)?.is_dir() {
+        fs::create_dir(place)?;
+    } else {
+        fs::File::create(place)?;
+    }
+    Ok(mount(Some(&source), place, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+}
+
+/// Takes away what [`pin`] has made, if it is there; never what was mounted.
+fn release(place: &Path) -> io::Result<()> {
+    let there = match fs::symlink_metadata(place) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    match umount2(place, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
+        // It is no mount: the agent ended in between.
+        Ok(()) | Err(Errno::EINVAL) => {}
+        Err(e) => return Err(e.into()),
+    }
+    if there.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }
 
 fn share(dir: &Path, group: Option<i64>) -> io::Result<()> {
@@ -304,11 +385,28 @@ mod tests {
     #[test]
     fn paths_cannot_lead_out_of_a_volume() {
         let dir = tempfile::tempdir().unwrap();
-        symlink("/etc", dir.path().join("link")).unwrap();
-        for sub in ["../x", "/etc", "link/passwd", ""] {
-            assert!(below(dir.path(), sub, false).is_err(), "{sub}");
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        for dir in [&root, &outside] {
+            fs::create_dir(dir).unwrap();
         }
-        assert!(below(dir.path(), "new/deep", true).is_ok());
+        symlink("/etc", root.join("link")).unwrap();
+        symlink("../outside", root.join("up")).unwrap();
+        symlink("inner", root.join("inside")).unwrap();
+        for sub in ["../x", "/etc", "link/passwd", "link", "up", "up/new", "up/new/deep", ""] {
+            assert!(below(&root, sub, false).is_err() && below(&root, sub, true).is_err(), "{sub}");
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "nothing is made outside");
+        for sub in ["new/deep", "inner", "inside/more"] {
+            let held = below(&root, sub, true).unwrap();
+            let real = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).unwrap();
+            assert_eq!(real, root.join(sub).canonicalize().unwrap());
+        }
+        // What was opened stays what it is, also when a container puts a link in its place.
+        let held = below(&root, "new/deep", false).unwrap();
+        fs::rename(root.join("new"), root.join("old")).unwrap();
+        symlink("/", root.join("new")).unwrap();
+        let real = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).unwrap();
+        assert_eq!(real, root.canonicalize().unwrap().join("old/deep"));
         assert!(write_files(&dir.path().join("v"), &[file("../e", "")], &Facts::default(), None).is_err());
     }
 }

@@ -25,7 +25,7 @@ use super::{
     status::status,
     volumes::{Volumes, fingerprint},
 };
-use crate::{context::Context, error::AgentError, streams::logs};
+use crate::{context::Context, error::AgentError, files, streams::logs};
 
 /// Longest termination message, as in Kubernetes.
 const MESSAGE_LIMIT: usize = 4096;
@@ -404,9 +404,10 @@ impl Worker {
             .into();
         }
         let said =
-            std::fs::read(self.dir.join("termination").join(format!("{name}-{}", known.attempt))).unwrap_or_default();
+            files::read_start(&self.dir.join("termination").join(format!("{name}-{}", known.attempt)), MESSAGE_LIMIT)
+                .unwrap_or_default();
         if !said.is_empty() {
-            exit.message = String::from_utf8_lossy(&said[..said.len().min(MESSAGE_LIMIT)]).into_owned();
+            exit.message = String::from_utf8_lossy(&said).into_owned();
         } else if container.termination_message_policy == "FallbackToLogsOnError" && exit.code != 0 {
             exit.message = logs::last_text(&log_path(&self.dir, name, known.attempt));
         }

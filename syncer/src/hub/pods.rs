@@ -153,7 +153,7 @@ impl Inner {
         let namespace: &str = &key.namespace;
         let mut context = Context {
             environment: bound.environment.to_string(),
-            allow_host_path: self.config.allow_host_path,
+            allow_host_access: self.config.allow_host_access,
             node_cpu_millis: bound.report.cpu_millis,
             node_memory_bytes: bound.report.memory_bytes,
             ..Context::default()

@@ -6,9 +6,32 @@ use vctl_api::agent::{self, EnvVar, handler};
 use super::{Context, environment};
 use crate::{json::Json, quantity};
 
+/// What a container may add when it may not have what is the worker's: the list of the level Baseline of the Pod Security Standards.
+pub(super) const CAPABILITIES: &[&str] = &[
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+];
+
 /// Translates a container or init container.
 pub(super) fn translate(pod: &Value, container: &Value, services: &[EnvVar], context: &Context) -> agent::Container {
-    let (own, config_error) = match environment::of_container(pod, container, context) {
+    let own = match host_access(pod, container) {
+        Some(what) if !context.allow_host_access => Err(format!(
+            "{what} is not allowed: environments share the worker, and with it a container could reach the others"
+        )),
+        _ => environment::of_container(pod, container, context),
+    };
+    let (own, config_error) = match own {
         Ok(own) => (own, String::new()),
         Err(why) => (Vec::new(), why),
     };
@@ -61,6 +84,22 @@ pub(super) fn translate(pod: &Value, container: &Value, services: &[EnvVar], con
         restart_policy: container.text("/restartPolicy").to_owned(),
         config_error,
     }
+}
+
+/// What of a container's wishes would open the worker to it.
+fn host_access(pod: &Value, container: &Value) -> Option<String> {
+    if pod.flag("/spec/hostNetwork") {
+        return Some("hostNetwork".to_owned());
+    }
+    if container.flag("/securityContext/privileged") {
+        return Some("privileged".to_owned());
+    }
+    let plain = |name: &str| {
+        let name = name.to_ascii_uppercase();
+        CAPABILITIES.contains(&name.strip_prefix("CAP_").unwrap_or(&name))
+    };
+    let added = container.texts("/securityContext/capabilities/add");
+    added.into_iter().find(|name| !plain(name)).map(|name| format!("the capability {name}"))
 }
 
 fn port_number(port: i64) -> u32 {

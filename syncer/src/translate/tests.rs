@@ -225,10 +225,35 @@ fn volumes_hold_files() {
         assert_eq!(files(volume.clone(), &context), expected, "{volume}");
     }
     assert!(files(json!({ "hostPath": { "path": "/etc" } }), &context).unwrap_err().contains("not allowed"));
-    context.allow_host_path = true;
+    context.allow_host_access = true;
     assert_eq!(files(json!({ "hostPath": { "path": "/etc" } }), &context).unwrap_err(), "HostPath(\"/etc\")");
     let memory = files(json!({ "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } }), &context).unwrap_err();
     assert!(memory.contains("memory: true") && memory.contains("1048576"), "{memory}");
+}
+
+#[test]
+fn what_is_the_worker_s_is_closed_to_pods() {
+    let error = |pod: &Value, open: bool| {
+        let translated = translate(pod, &Context { allow_host_access: open, ..context() });
+        (translated.containers[0].config_error.clone(), translated.host_network)
+    };
+    let adding = |name: &str| with_container(json!({ "securityContext": { "capabilities": { "add": [name] } } }));
+    let mut network = with_container(json!({}));
+    network["spec"]["hostNetwork"] = true.into();
+    for (pod, what) in [
+        (with_container(json!({ "securityContext": { "privileged": true } })), "privileged is not allowed"),
+        (network.clone(), "hostNetwork is not allowed"),
+        (adding("SYS_ADMIN"), "the capability SYS_ADMIN is not allowed"),
+        (adding("cap_net_admin"), "the capability cap_net_admin is not allowed"),
+        (adding("ALL"), "the capability ALL is not allowed"),
+    ] {
+        let (why, host_network) = error(&pod, false);
+        assert!(why.starts_with(what) && !host_network, "{why}");
+        assert_eq!(error(&pod, true), (String::new(), pod == network), "{what}");
+    }
+    for pod in [adding("NET_BIND_SERVICE"), adding("CAP_CHOWN"), with_container(json!({}))] {
+        assert_eq!(error(&pod, false), (String::new(), false));
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn source(pod: &Value, volume: &Value, context: &Context) -> Result<Source, Stri
         }));
     }
     if let Some(path) = volume.some_text("/hostPath/path") {
-        return if context.allow_host_path {
+        return if context.allow_host_access {
             Ok(Source::HostPath(path.to_owned()))
         } else {
             Err(format!(

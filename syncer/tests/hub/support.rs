@@ -210,7 +210,7 @@ impl World {
             server_version: "test".into(),
             authority: authority.clone(),
             certificate_lifetime: Duration::from_hours(1),
-            allow_host_path: false,
+            allow_host_access: false,
             simulated: simulated.iter().map(ToString::to_string).collect(),
             parallel: 4,
         };

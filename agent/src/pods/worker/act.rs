@@ -163,7 +163,7 @@ impl Worker {
         };
         prepare_files(&places).map_err(|e| create(e.to_string()))?;
         let mounts = Self::volumes(&self.dir, &persistent).mounts(&self.pod, container, &facts).map_err(config)?;
-        let spec = spec::build(&self.pod, container, &image, &facts, &places, &mounts).map_err(config)?;
+        let spec = spec::build(&self.pod, container, &image, &facts, &places, &mounts.list).map_err(config)?;
         if !before.id.is_empty() {
             self.ctx.podman.remove(&before.id).await.map_err(|e| create(e.to_string()))?;
         }
@@ -198,6 +198,7 @@ impl Worker {
         self.record.save(&self.dir).map_err(|e| create(e.to_string()))?;
         self.event(false, "Created", format!("Created container: {name}"), name);
         self.ctx.podman.start(&id).await.map_err(|e| ("RunContainerError", e.to_string()))?;
+        drop(mounts);
         let record = self.record.container_mut(name);
         record.start_error = None;
         record.retry_at_ms = 0;
