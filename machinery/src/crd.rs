@@ -7,15 +7,20 @@
 mod columns;
 mod correlate;
 mod default;
+pub mod definition;
 mod errors;
+mod field_path;
 mod format;
 mod instance;
 mod jsonpath;
 mod lists;
+mod openapi;
 mod pattern;
 mod prune;
+mod rules;
 mod scale;
 pub mod schema;
+mod structural;
 mod value;
 
 use std::fmt;
@@ -41,6 +46,7 @@ pub struct Version {
     selectable: Vec<(String, Option<JsonPath>)>,
     has_status: bool,
     deprecation: Option<String>,
+    rules: Option<rules::Rules>,
 }
 
 /// By what they were made of.
@@ -78,8 +84,10 @@ impl Version {
             }
         });
         let selectable = version.get("selectableFields").and_then(Value::as_array).into_iter().flatten();
+        let rules = rules::Rules::new(&schema, true);
         Self {
             id,
+            rules,
             schema,
             source,
             columns: columns::Column::all(version),
@@ -189,7 +197,11 @@ impl Version {
         self.scale.as_ref().map_or_else(|| Err("there is no scale".to_owned()), |s| s.set(object, replicas))
     }
 
-    fn rules(&self, _new: &Value, _old: Option<&Value>, _found: &mut Vec<FieldError>) {}
+    fn rules(&self, new: &Value, old: Option<&Value>, found: &mut Vec<FieldError>) {
+        if let Some(rules) = &self.rules {
+            rules.check(new, old, &self.schema, found);
+        }
+    }
 }
 
 /// Defaults do not bring in what would be pruned.

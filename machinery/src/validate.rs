@@ -10,7 +10,7 @@ mod workload;
 
 use serde_json::Value;
 
-use crate::catalog::Descriptor;
+use crate::{catalog::Descriptor, crd};
 use check::{At, Errors};
 
 /// One field that is not right: `field.Error` of apimachinery.
@@ -48,6 +48,9 @@ pub fn create(descriptor: &Descriptor, object: &Value) -> Vec<FieldError> {
     } else if !descriptor.custom {
         kind(descriptor, &root, &mut errors);
     }
+    if is_definition(descriptor) {
+        crd::definition::validate_create(object, &mut errors.0);
+    }
     errors.0
 }
 
@@ -70,8 +73,15 @@ pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Val
         }
         workload::update(descriptor, &new, &old, &mut errors);
         cluster::update(descriptor, &new, &old, &mut errors);
+        if is_definition(descriptor) && !check::same(new.field("spec").value, old.field("spec").value) {
+            crd::definition::validate_update(documents.0, documents.1, &mut errors.0);
+        }
     }
     errors.0
+}
+
+fn is_definition(descriptor: &Descriptor) -> bool {
+    descriptor.group == "apiextensions.k8s.io" && descriptor.plural == "customresourcedefinitions"
 }
 
 /// Checks the metadata of a resource that lies inside of another one (`x-kubernetes-embedded-resource`).

@@ -39,6 +39,11 @@ pub(super) fn invalid(path: &str, value: &Value, why: &str) -> FieldError {
     error("FieldValueInvalid", path, format!("Invalid value: {value}: {why}"))
 }
 
+/// Where the value is shown in a form of its own.
+pub(super) fn invalid_text(path: &str, shown: &str, why: &str) -> FieldError {
+    error("FieldValueInvalid", path, format!("Invalid value: {shown}: {why}"))
+}
+
 /// Without the value: it may be large.
 pub(super) fn invalid_omitted(path: &str, why: &str) -> FieldError {
     error("FieldValueInvalid", path, format!("Invalid value: {why}"))

@@ -162,7 +162,6 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             errors.positive(&spec.field("leaseDurationSeconds"));
             errors.non_negative(&spec.field("leaseTransitions"));
         }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => definition(object, errors),
         _ => {}
     }
 }
@@ -250,43 +249,6 @@ fn service(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn definition(object: &At<'_>, errors: &mut Errors) {
-    let spec = object.field("spec");
-    errors.named(&spec.field("group"), names::dns_subdomain_errors);
-    errors.one_of(&spec.field("scope"), &["Cluster", "Namespaced"]);
-    let crd_names = spec.field("names");
-    for field in ["plural", "kind"] {
-        if crd_names.field(field).is_empty() {
-            errors.required(&crd_names.field(field), "");
-        }
-    }
-    errors.if_named(&crd_names.field("plural"), names::dns_1035_label_errors);
-    let expected = format!("{}.{}", crd_names.field("plural").text(), spec.field("group").text());
-    let name = object.field("metadata").field("name");
-    if name.text() != expected {
-        errors.invalid(&name, "must be spec.names.plural+\".\"+spec.group");
-    }
-    let versions = spec.field("versions");
-    if versions.is_empty() {
-        errors.required(&versions, "must have at least one version");
-    }
-    let mut storage = 0;
-    let mut seen = HashSet::new();
-    for version in versions.items() {
-        errors.named(&version.field("name"), names::dns_1035_label_errors);
-        if !seen.insert(version.field("name").text()) {
-            errors.invalid(&versions, "must contain unique version names");
-        }
-        storage += i32::from(version.field("storage").value == &Value::Bool(true));
-        if version.field("schema").field("openAPIV3Schema").value.is_null() {
-            errors.required(&version.field("schema").field("openAPIV3Schema"), "schemas are required");
-        }
-    }
-    if storage != 1 && !versions.is_empty() {
-        errors.invalid(&versions, "must have exactly one version marked as storage version");
-    }
-}
-
 pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
     let (spec, was) = (new.field("spec"), old.field("spec"));
     match (descriptor.group.as_str(), descriptor.plural.as_str()) {
@@ -331,14 +293,6 @@ pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors
         }
         ("discovery.k8s.io", "endpointslices") => {
             errors.immutable(&new.field("addressType"), &old.field("addressType"))
-        }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            for field in ["group", "scope"] {
-                errors.immutable(&spec.field(field), &was.field(field));
-            }
-            for field in ["plural", "kind"] {
-                errors.immutable(&spec.field("names").field(field), &was.field("names").field(field));
-            }
         }
         _ => {}
     }

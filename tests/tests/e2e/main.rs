@@ -5,5 +5,6 @@ mod bad_input;
 mod client;
 mod containers_podman;
 mod crash;
+mod custom_resources;
 mod dash;
 mod kubectl;
