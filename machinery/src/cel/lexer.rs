@@ -237,15 +237,22 @@ impl Lexer {
             text.push(c);
             octets.extend(c.encode_utf8(&mut [0; 4]).bytes());
         };
+        let plain = match c {
+            'a' => Some('\u{7}'),
+            'b' => Some('\u{8}'),
+            'f' => Some('\u{c}'),
+            'n' => Some('\n'),
+            'r' => Some('\r'),
+            't' => Some('\t'),
+            'v' => Some('\u{b}'),
+            '\\' | '\'' | '"' | '`' | '?' => Some(c),
+            _ => None,
+        };
+        if let Some(plain) = plain {
+            push(plain);
+            return Ok(());
+        }
         let digits = match c {
-            'a' => return Ok(push('\u{7}')),
-            'b' => return Ok(push('\u{8}')),
-            'f' => return Ok(push('\u{c}')),
-            'n' => return Ok(push('\n')),
-            'r' => return Ok(push('\r')),
-            't' => return Ok(push('\t')),
-            'v' => return Ok(push('\u{b}')),
-            '\\' | '\'' | '"' | '`' | '?' => return Ok(push(c)),
             'x' | 'X' => 2,
             'u' if !bytes => 4,
             'U' if !bytes => 8,

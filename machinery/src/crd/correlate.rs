@@ -16,7 +16,7 @@ pub(super) struct Correlated<'v> {
     pub(super) schema: &'v Schema,
 }
 
-impl<'v> Correlated<'v> {
+impl Correlated<'_> {
     /// A field that both have and that the schema knows.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         let (new, old) = (self.new.as_object()?.get(name)?, self.old.as_object()?.get(name)?);

@@ -223,7 +223,7 @@ fn isbn10(text: &str) -> bool {
         _ => return false,
     };
     let sum: u32 = plain[..9].iter().zip(1..).map(|(d, i)| i * u32::from(d - b'0')).sum::<u32>() + 10 * last;
-    sum % 11 == 0
+    sum.is_multiple_of(11)
 }
 
 fn isbn13(text: &str) -> bool {
@@ -232,7 +232,7 @@ fn isbn13(text: &str) -> bool {
         return false;
     }
     let sum: u32 = plain.iter().enumerate().map(|(i, d)| u32::from(d - b'0') * if i % 2 == 0 { 1 } else { 3 }).sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn credit_card(patterns: &Patterns, text: &str) -> bool {
@@ -249,7 +249,7 @@ fn credit_card(patterns: &Patterns, text: &str) -> bool {
             if digit > 9 { digit - 9 } else { digit }
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 /// Go's `time.ParseDuration`, in nanoseconds.

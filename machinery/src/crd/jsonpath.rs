@@ -141,7 +141,7 @@ struct Parser<'t> {
     rest: &'t str,
 }
 
-impl<'t> Parser<'t> {
+impl Parser<'_> {
     fn eat(&mut self, token: &str) -> bool {
         self.rest.strip_prefix(token).map(|rest| self.rest = rest).is_some()
     }

@@ -149,7 +149,9 @@ pub(super) fn prune_nulls(value: &mut Value, schema: Option<&Schema>) {
         }),
         Value::Array(items) => {
             let of = schema.and_then(|s| s.items.as_deref());
-            items.iter_mut().for_each(|i| prune_nulls(i, of));
+            for item in items {
+                prune_nulls(item, of);
+            }
         }
         _ => {}
     }

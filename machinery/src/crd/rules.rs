@@ -88,7 +88,7 @@ struct Before<'v> {
     parent: Option<Correlated<'v>>,
 }
 
-impl<'v> Before<'v> {
+impl Before<'_> {
     fn unchanged(&self) -> bool {
         self.current.or(self.parent).is_some_and(|c| c.is_equal())
     }

@@ -188,7 +188,8 @@ fn type_check(value: &Value, schema: &Schema, format: Option<&str>, place: Place
     let as_float = found == "integer" && has("number");
     let text_or_list = matches!(value, Value::String(_) | Value::Array(_));
     if let Some(format) = format {
-        if !text_or_list && !(has(found) || found_format == format || whole || as_float) {
+        let fits = text_or_list || has(found) || found_format == format || whole || as_float;
+        if !fits {
             return fail(format, found_format);
         }
         if !has("number") && !has("integer") && text_or_list {
