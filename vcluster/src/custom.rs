@@ -57,7 +57,10 @@ fn compiled(spec: &Value, version: &Value) -> Arc<Version> {
         hash.update(part.to_string().as_bytes());
         hash.update([0]);
     }
-    let id: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let mut id = String::with_capacity(64);
+    for byte in hash.finalize() {
+        id.push_str(&format!("{byte:02x}"));
+    }
     let mut shared = SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(version) = shared.get(&id).and_then(Weak::upgrade) {
         return version;
@@ -139,7 +142,7 @@ mod tests {
     #[test]
     fn versions_in_order_of_stability() {
         let mut versions = ["v1alpha1", "foo", "v2", "v10beta3", "v1", "v10", "v11alpha2", "v2beta1"];
-        versions.sort_by(|a, b| priority(b).cmp(&priority(a)));
+        versions.sort_by_key(|v| std::cmp::Reverse(priority(v)));
         assert_eq!(versions, ["v10", "v2", "v1", "v10beta3", "v2beta1", "v11alpha2", "v1alpha1", "foo"]);
     }
 
