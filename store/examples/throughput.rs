@@ -1,4 +1,5 @@
-//! Durable creates of 1 KiB per second, and what many tenants cost: `throughput [DIRECTORY] [SECONDS]`.
+//! Durable creates of 1 KiB per second, and what many tenants cost: `throughput [DIRECTORY | postgres://..] [SECONDS]`. With
+//! `VCTL_ENCRYPTION_KEY_FILE` what is written is encrypted.
 #![expect(clippy::print_stdout, reason = "it prints its figures")]
 
 use std::{
@@ -7,7 +8,9 @@ use std::{
 };
 
 use vctl_runtime::tasks::Tasks;
-use vctl_store::{Key, ListOptions, Scope, SqliteStore, Store, Tenant, Write};
+use vctl_store::{
+    EncryptionKeys, Key, ListOptions, PostgresAddress, PostgresStore, Scope, SqliteStore, Store, StoreOptions, Write,
+};
 
 /// The first argument when it measures a start.
 const REOPEN: &str = "--reopen";
@@ -17,6 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1).peekable();
     if arguments.next_if_eq(REOPEN).is_some() {
         return reopen(&arguments.next().map(PathBuf::from).ok_or("which directory?")?).await;
+    }
+    if let Some(url) = arguments.next_if(|text| PostgresAddress::is_one(text)) {
+        let seconds = arguments.next().map_or(Ok(3), |s| s.parse())?;
+        return postgres(&url.parse()?, Duration::from_secs(seconds)).await;
     }
     let directory = arguments.next().map_or_else(|| std::env::temp_dir().join("vctl-store-throughput"), PathBuf::from);
     let seconds = arguments.next().map_or(Ok(3), |s| s.parse())?;
@@ -30,7 +37,33 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn create(directory: &Path, writers: usize, duration: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let tasks = Tasks::new();
-    let store = std::sync::Arc::new(SqliteStore::open(directory, &tasks).await?);
+    let store = SqliteStore::open_with(directory, &tasks, options()?).await?;
+    measure(std::sync::Arc::new(store), &tasks, writers, duration).await
+}
+
+/// The same on a database of its own.
+async fn postgres(address: &PostgresAddress, duration: Duration) -> Result<(), Box<dyn std::error::Error>> {
+    for writers in [1, 16, 64] {
+        let tasks = Tasks::new();
+        let store = PostgresStore::open_with(address, &tasks, options()?).await?;
+        measure(std::sync::Arc::new(store), &tasks, writers, duration).await?;
+    }
+    Ok(())
+}
+
+fn options() -> Result<StoreOptions, Box<dyn std::error::Error>> {
+    let file = std::env::var_os("VCTL_ENCRYPTION_KEY_FILE");
+    let encryption = file.map(|file| EncryptionKeys::from_file(Path::new(&file))).transpose()?;
+    Ok(StoreOptions { encryption, ..StoreOptions::default() })
+}
+
+async fn measure(
+    store: std::sync::Arc<dyn Store>,
+    tasks: &Tasks,
+    writers: usize,
+    duration: Duration,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let tenant = store.create_tenant(&format!("writers-{writers}-{}", std::process::id()), Vec::new()).await?;
     let value = bytes::Bytes::from(vec![b'x'; 1024]);
     let start = Instant::now();
     for writer in 0..writers {
@@ -39,7 +72,7 @@ async fn create(directory: &Path, writers: usize, duration: Duration) -> Result<
             let mut n = 0;
             while start.elapsed() < duration {
                 let key = Key::new("configmaps", &format!("ns-{writer}"), &format!("object-{n}"));
-                if let Err(error) = store.transact(Tenant::SYSTEM, vec![Write::create(key, value.clone())]).await {
+                if let Err(error) = store.transact(tenant, vec![Write::create(key, value.clone())]).await {
                     println!("writer {writer} failed: {error}");
                     return;
                 }
@@ -48,7 +81,7 @@ async fn create(directory: &Path, writers: usize, duration: Duration) -> Result<
         });
     }
     tokio::time::sleep(duration).await;
-    let done = store.revision(Tenant::SYSTEM).await?;
+    let done = store.revision(tenant).await?;
     let elapsed = start.elapsed();
     println!("{writers:>3} writers: {:>7.0} durable creates of 1 KiB per second", done as f64 / elapsed.as_secs_f64());
     if !tasks.shutdown(Duration::from_secs(30)).await {

@@ -12,6 +12,7 @@ pub mod image;
 pub mod kubectl;
 pub mod netns;
 pub mod platform;
+pub mod postgres;
 pub mod text;
 pub mod tmux;
 pub mod wait;

@@ -8,3 +8,4 @@ mod crash;
 mod custom_resources;
 mod dash;
 mod kubectl;
+mod postgres;

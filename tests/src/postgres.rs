@@ -1,0 +1,117 @@
+//! A real Postgres for one test: its data in a temporary directory, reached by a socket there, gone with the test.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{kubectl::finish, wait};
+
+/// Ends the server when its standard input ends, also when the test is killed.
+const KEEPER: &str = r#"
+"$@" & server=$!
+cat >/dev/null
+kill -QUIT $server 2>/dev/null
+wait $server
+"#;
+
+/// A running server with a database `vctl`, whose user is `vctl`.
+pub struct Postgres {
+    directory: tempfile::TempDir,
+    keeper: Child,
+}
+
+impl Postgres {
+    /// Makes one and starts it.
+    ///
+    /// # Errors
+    /// Debian's postgresql is not installed, or it does not start.
+    pub fn start() -> Result<Self> {
+        // Short: the path of a socket has room for 107 bytes.
+        let directory = tempfile::Builder::new().prefix("vpg").tempdir_in("/tmp")?;
+        if is_root()? {
+            let mut give = Command::new("chown");
+            give.arg("postgres:").arg(directory.path());
+            finish(give)?.ok()?;
+        }
+        let data = directory.path().join("data");
+        let mut init = unprivileged(&program("initdb")?)?;
+        init.args(["--auth=trust", "--username=vctl", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"]).arg(&data);
+        finish(init)?.ok()?;
+        let log = fs::File::create(directory.path().join("log"))?;
+        let mut keeper = unprivileged(Path::new("/bin/sh"))?;
+        keeper
+            .args(["-c", KEEPER, "keeper"])
+            .arg(program("postgres")?)
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(directory.path());
+        keeper.args(["-c", "listen_addresses=", "-c", "shared_buffers=16MB"]);
+        let keeper = keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let server = Self { directory, keeper };
+        wait::until("Postgres starts", Duration::from_mins(1), || {
+            let created = server.sql("postgres", "CREATE DATABASE vctl");
+            created.map_err(|e| {
+                format!("{e:#}: {}", fs::read_to_string(server.directory.path().join("log")).unwrap_or_default())
+            })
+        })?;
+        Ok(server)
+    }
+
+    /// The address of the database, with a password that the server does not ask for.
+    pub fn url(&self, password: &str) -> String {
+        format!("postgres://vctl:{password}@localhost/vctl?host={}", self.directory.path().display())
+    }
+
+    /// Runs SQL in a database; returns what it prints.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
+        let mut command = Command::new(program("psql")?);
+        command.args(["-qAtX", "-U", "vctl", "-d", database, "-c", sql, "-h"]).arg(self.directory.path());
+        finish(command)?.ok()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+fn is_root() -> Result<bool> {
+    Ok(fs::metadata("/proc/self")?.uid() == 0)
+}
+
+/// Postgres refuses to run as root.
+fn unprivileged(program: &Path) -> Result<Command> {
+    let mut command = if is_root()? {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.current_dir("/tmp");
+    Ok(command)
+}
+
+/// A program of Debian's newest Postgres.
+fn program(name: &str) -> Result<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").context("postgresql is needed: scripts/setup tools")?;
+    let mut found: Vec<_> =
+        versions.flatten().map(|v| v.path().join("bin").join(name)).filter(|p| p.exists()).collect();
+    found.sort();
+    match found.pop() {
+        Some(program) => Ok(program),
+        None => bail!("{name} of postgresql is needed: scripts/setup tools"),
+    }
+}
