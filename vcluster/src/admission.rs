@@ -104,6 +104,7 @@ pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value
     if certificate::is_request(target) {
         certificate::create(target, object)?;
     }
+    webhook::check_policy(target, object)?;
     let request = Attributes { call, target, operation: Operation::Create, old: None };
     webhook::validate(&request, object).await?;
     quota::charge(call, target, None, object).await
@@ -173,6 +174,7 @@ pub(crate) async fn validate_update(
         certificate::update(call, target, old, new).await?;
     }
     if target.subresource.is_empty() {
+        webhook::check_policy(target, new)?;
         if target.is("", "persistentvolumeclaims") {
             limit_range::check(call, target, new).await?;
         } else if target.is("scheduling.k8s.io", "priorityclasses") {

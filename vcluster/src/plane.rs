@@ -24,8 +24,8 @@ use crate::{
     user::User,
 };
 
-/// Resources that configure webhooks end so.
-const WEBHOOKS: &str = "webhookconfigurations.admissionregistration.k8s.io";
+/// The group of what configures webhooks and policies.
+const WEBHOOKS: &str = "admissionregistration.k8s.io";
 
 /// What all control planes of the process share.
 pub(crate) struct Shared {
@@ -177,8 +177,13 @@ impl Plane {
             Ok(hooks) => return Ok(hooks),
             Err(generation) => generation,
         };
-        let of = async |kind: &str| self.objects(&format!("{kind}{WEBHOOKS}"), None).await;
-        let hooks = Hooks::new(&of("mutating").await?, &of("validating").await?);
+        let of = async |plural: &str| self.objects(&format!("{plural}.{WEBHOOKS}"), None).await;
+        let hooks = Hooks::new(
+            &of("mutatingwebhookconfigurations").await?,
+            &of("validatingwebhookconfigurations").await?,
+            &of("validatingadmissionpolicies").await?,
+            &of("validatingadmissionpolicybindings").await?,
+        );
         Ok(self.webhooks.put(generation, hooks))
     }
 

@@ -9,6 +9,7 @@ mod lists;
 mod objects;
 mod pod_security;
 mod pods;
+mod policies;
 mod quotas;
 mod watches;
 mod webhooks;

@@ -2,6 +2,7 @@
 //! configurations; validating ones all at once. Source of rules and texts: apiserver's `pkg/admission/plugin/webhook`.
 
 mod hook;
+mod policy;
 mod review;
 
 use std::{collections::HashSet, sync::Arc};
@@ -11,6 +12,7 @@ use vctl_machinery::{catalog::Descriptor, defaults, patch, schema, status::ApiEr
 
 pub(crate) use hook::Hooks;
 use hook::{Hook, Invocation};
+pub(super) use policy::check as check_policy;
 use review::Verdict;
 
 use crate::{
@@ -86,10 +88,10 @@ enum Failure {
     Calling(String),
 }
 
-/// Whether there is any webhook.
+/// Whether there is any webhook or policy.
 pub(super) async fn any(call: &Call) -> Result<bool, ApiError> {
     let hooks = call.plane.webhooks().await?;
-    Ok(!hooks.mutating.is_empty() || !hooks.validating.is_empty())
+    Ok(!hooks.is_empty())
 }
 
 /// Lets the mutating webhooks change the object (null for a deletion).
@@ -158,12 +160,13 @@ async fn mutate_by(
     Ok(changed)
 }
 
-/// Asks all validating webhooks.
+/// Evaluates all policies, then asks all validating webhooks.
 pub(super) async fn validate(request: &Attributes<'_>, object: &Value) -> Result<(), ApiError> {
     let hooks = request.call.plane.webhooks().await?;
-    if hooks.validating.is_empty() || hook::is_exempt(request.target) {
+    if hooks.is_empty() || hook::is_exempt(request.target) {
         return Ok(());
     }
+    policy::validate(&hooks.policies, request, object).await?;
     let mut calls = Vec::new();
     for hook in &hooks.validating {
         let Some(invocation) = hook.invocation(request, Some(object)).await? else { continue };

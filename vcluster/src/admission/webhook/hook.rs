@@ -5,20 +5,32 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use vctl_machinery::{catalog::Descriptor, selector::LabelSelector, status::ApiError};
 
-use super::Attributes;
+use super::{
+    Attributes,
+    policy::{self, Conditions, Policy},
+};
 use crate::{convert, document::meta, objects::Target, outbound};
 
-/// The webhooks of a cluster, in the order in which they are called.
+/// The webhooks of a cluster, in the order in which they are called, and its admission policies.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(super) mutating: Vec<Hook>,
     pub(super) validating: Vec<Hook>,
+    pub(super) policies: Vec<Policy>,
 }
 
 impl Hooks {
     /// From the configuration objects.
-    pub(crate) fn new(mutating: &[Value], validating: &[Value]) -> Self {
-        Self { mutating: hooks(mutating), validating: hooks(validating) }
+    pub(crate) fn new(mutating: &[Value], validating: &[Value], policies: &[Value], bindings: &[Value]) -> Self {
+        Self {
+            mutating: hooks(mutating),
+            validating: hooks(validating),
+            policies: policies.iter().map(|p| Policy::new(p, bindings)).collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.mutating.is_empty() && self.validating.is_empty() && self.policies.is_empty()
     }
 }
 
@@ -38,7 +50,17 @@ struct Rule {
     groups: Vec<String>,
     versions: Vec<String>,
     resources: Vec<(String, String)>,
+    names: Vec<String>,
     scope: String,
+}
+
+/// Which requests a webhook or policy is about.
+pub(super) struct Matching {
+    rules: Vec<Rule>,
+    exclude: Vec<Rule>,
+    equivalent: bool,
+    namespaces: Result<LabelSelector, String>,
+    objects: Result<LabelSelector, String>,
 }
 
 pub(super) struct Hook {
@@ -52,12 +74,9 @@ pub(super) struct Hook {
     pub(super) dry_run: bool,
     /// The first AdmissionReview version of its list that is known here.
     pub(super) review_version: Option<&'static str>,
-    rules: Vec<Rule>,
+    matching: Matching,
     ignore_failure: bool,
-    equivalent: bool,
-    namespaces: Result<LabelSelector, String>,
-    objects: Result<LabelSelector, String>,
-    has_conditions: bool,
+    conditions: Conditions,
 }
 
 /// That a webhook is to be called, with the resource in the version that it asked for.
@@ -77,21 +96,6 @@ fn texts(list: &Value) -> Vec<String> {
 impl Hook {
     fn new(configuration: &str, index: usize, hook: &Value) -> Self {
         let text = |field: &str| hook[field].as_str().unwrap_or_default();
-        let selector = |field: &str| match &hook[field] {
-            Value::Null => Ok(LabelSelector::default()),
-            selector => LabelSelector::from_object(selector),
-        };
-        let split = |r: String| match r.split_once('/') {
-            Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
-            None => (r, String::new()),
-        };
-        let rules = hook["rules"].as_array().into_iter().flatten().map(|rule| Rule {
-            operations: texts(&rule["operations"]),
-            groups: texts(&rule["apiGroups"]),
-            versions: texts(&rule["apiVersions"]),
-            resources: texts(&rule["resources"]).into_iter().map(split).collect(),
-            scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
-        });
         let known = |version: String| match version.as_str() {
             "v1" => Some("v1"),
             "v1beta1" => Some("v1beta1"),
@@ -105,12 +109,9 @@ impl Hook {
             reinvocable: text("reinvocationPolicy") == "IfNeeded",
             dry_run: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
             review_version: texts(&hook["admissionReviewVersions"]).into_iter().find_map(known),
-            rules: rules.collect(),
+            matching: Matching::new(hook, "rules"),
             ignore_failure: text("failurePolicy") == "Ignore",
-            equivalent: text("matchPolicy") != "Exact",
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
-            has_conditions: hook["matchConditions"].as_array().is_some_and(|c| !c.is_empty()),
+            conditions: Conditions::new(&hook["matchConditions"]),
         }
     }
 
@@ -129,22 +130,80 @@ impl Hook {
         request: &Attributes<'_>,
         object: Option<&Value>,
     ) -> Result<Option<Invocation>, ApiError> {
+        let Some(invocation) = self.matching.invocation(request, object).await? else { return Ok(None) };
+        if self.conditions.is_empty() {
+            return Ok(Some(invocation));
+        }
+        let variables = policy::variables(request, &invocation, object.unwrap_or(&Value::Null));
+        match self.conditions.hold(&variables) {
+            Ok(true) => Ok(Some(invocation)),
+            Ok(false) => Ok(None),
+            Err(_) if self.ignore_failure => Ok(None),
+            Err(why) => Err(request.target.forbidden(&request.target.name, &why)),
+        }
+    }
+}
+
+impl Matching {
+    /// From a webhook (whose rules are `rules`) or from `matchConstraints` (`resourceRules`).
+    pub(super) fn new(from: &Value, rules: &str) -> Self {
+        let selector = |field: &str| match &from[field] {
+            Value::Null => LabelSelector::from_object(&serde_json::json!({})),
+            selector => LabelSelector::from_object(selector),
+        };
+        let split = |r: String| match r.split_once('/') {
+            Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
+            None => (r, String::new()),
+        };
+        let of = |field: &str| -> Vec<Rule> {
+            let list = from[field].as_array().into_iter().flatten();
+            list.map(|rule| Rule {
+                operations: texts(&rule["operations"]),
+                groups: texts(&rule["apiGroups"]),
+                versions: texts(&rule["apiVersions"]),
+                resources: texts(&rule["resources"]).into_iter().map(split).collect(),
+                names: texts(&rule["resourceNames"]),
+                scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
+            })
+            .collect()
+        };
+        Self {
+            rules: of(rules),
+            exclude: of("excludeResourceRules"),
+            equivalent: from["matchPolicy"] != "Exact",
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+        }
+    }
+
+    /// Whether it is about a request, and in which version. Without rules it is about every resource.
+    pub(super) async fn invocation(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+    ) -> Result<Option<Invocation>, ApiError> {
         let object = object.filter(|o| !o.is_null());
-        if !self.selects_object(request, object)? {
+        let own = &request.target.descriptor;
+        if !self.selects_object(request, object)? || self.exclude.iter().any(|r| r.matches(request, own)) {
             return Ok(None);
         }
         let Some(descriptor) = self.descriptor(request).await? else { return Ok(None) };
         if !self.selects_namespace(request, object).await? {
             return Ok(None);
         }
-        if self.has_conditions {
-            if self.ignore_failure {
-                return Ok(None);
-            }
-            let why = "this server cannot evaluate matchConditions yet: remove them, or set failurePolicy to Ignore";
-            return Err(request.target.forbidden(&request.target.name, why));
-        }
         Ok(Some(Invocation { descriptor }))
+    }
+
+    /// Whether the selectors alone choose a request.
+    pub(super) async fn selects(&self, request: &Attributes<'_>, object: Option<&Value>) -> Result<bool, ApiError> {
+        let object = object.filter(|o| !o.is_null());
+        let excluded = self.exclude.iter().any(|r| r.matches(request, &request.target.descriptor));
+        Ok(!excluded && self.selects_object(request, object)? && self.selects_namespace(request, object).await?)
+    }
+
+    /// Whether it names no resources at all.
+    pub(super) fn has_no_rules(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The version of the request's resource that a rule names: the request's own or, if that is equivalent, another.
@@ -209,6 +268,7 @@ impl Rule {
             && has(&self.operations, request.operation.as_str())
             && has(&self.groups, &descriptor.group)
             && has(&self.versions, &descriptor.version)
+            && (self.names.is_empty() || self.names.contains(&request.target.name))
             && self
                 .resources
                 .iter()
