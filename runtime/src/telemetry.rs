@@ -16,7 +16,9 @@ pub enum LogFormat {
 /// # Errors
 /// A filter that does not parse, or a subscriber that is already installed.
 pub fn init(filter: &str, format: LogFormat) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter).map_err(|e| format!("log filter {filter:?} is not valid: {e}"))?;
+    // The resolver of a worker says every question of every pod at level info: only where the filter names it.
+    let filter = EnvFilter::try_new(format!("hickory_server=warn,{filter}"))
+        .map_err(|e| format!("log filter {filter:?} is not valid: {e}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),

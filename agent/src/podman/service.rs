@@ -18,6 +18,9 @@ use crate::{
     files,
 };
 
+/// Largest log of one attempt of a container in bytes, as much as a kubelet keeps; the monitor begins anew then. Without a limit, one
+/// container that talks could fill the disk that all of them, and an embedded server, need.
+const LOG_SIZE: u64 = 50 << 20;
 /// How long the service may take to answer after its start.
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked after.
@@ -84,7 +87,7 @@ impl Paths {
         // The monitor of an exec session stays for ten seconds, not five minutes: probes start many.
         let text = format!(
             "[engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nexit_command_delay = 10\ntmp_dir = \"{}\"\n\n\
-             [containers]\nlog_driver = \"k8s-file\"\ndefault_ulimits = [\"nofile=16384:16384\", \"nproc=16384:16384\"]\n",
+             [containers]\nlog_driver = \"k8s-file\"\nlog_size_max = {LOG_SIZE}\ndefault_ulimits = [\"nofile=16384:16384\", \"nproc=16384:16384\"]\n",
             self.run().join("libpod").display()
         );
         let path = self.configuration();
@@ -197,4 +200,18 @@ pub(crate) async fn end_recorded(paths: &Paths) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_of_containers_have_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::new(dir.path());
+        paths.prepare().unwrap();
+        let text = fs::read_to_string(paths.configuration()).unwrap();
+        assert!(text.contains("\nlog_size_max = 52428800\n"), "{text}");
+    }
 }
