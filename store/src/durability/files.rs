@@ -83,6 +83,11 @@ async fn a_truncated_file_is_refused() {
         file.set_len(keep).unwrap();
         unusable(refusal(directory.path()).await, &["vctl.db", "damaged", "backup"]);
     }
+    // Within the last page.
+    let directory = written().await;
+    let file = fs::File::options().write(true).open(directory.path().join("vctl.db")).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    unusable(refusal(directory.path()).await, &["vctl.db", "damaged", "cut short"]);
 }
 
 #[tokio::test]

@@ -135,15 +135,31 @@ async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     File::open(directory).and_then(|d| d.sync_all()).map_err(|e| io("sync", directory, &e))
 }
 
-/// Looks at the file before SQLite does, for what SQLite would take for a new database.
+/// Looks at the file before SQLite does, for what SQLite would take for a new database, and for a file that was cut short within its
+/// last page, the rest of which SQLite would take for zeros. The header: <https://www.sqlite.org/fileformat2.html#the_database_header>.
 fn check_header(path: &Path) -> Result<(), StoreError> {
-    let mut magic = [0; 16];
+    let mut header = [0; 100];
     let mut file = File::open(path).map_err(|e| io("open", path, &e))?;
-    match file.read_exact(&mut magic) {
-        Ok(()) if &magic == b"SQLite format 3\0" => Ok(()),
-        Err(e) if e.kind() != ErrorKind::UnexpectedEof => Err(io("read", path, &e)),
-        _ => Err(damaged(path, "it is not a SQLite file, or was cut short")),
+    match file.read_exact(&mut header) {
+        Ok(()) if header.starts_with(b"SQLite format 3\0") => {}
+        Err(e) if e.kind() != ErrorKind::UnexpectedEof => return Err(io("read", path, &e)),
+        _ => return Err(damaged(path, "it is not a SQLite file, or was cut short")),
     }
+    // While there is a WAL, pages that the file lacks may be in it.
+    if fs::metadata(path.with_extension("db-wal")).is_ok_and(|wal| wal.len() > 0) {
+        return Ok(());
+    }
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let page = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    let (changes, valid_for) = (number(24), number(92));
+    let length = file.metadata().map_err(|e| io("look at", path, &e))?.len();
+    if changes == valid_for && length < u64::from(number(28)) * page {
+        return Err(damaged(path, "it was cut short"));
+    }
+    Ok(())
 }
 
 /// Checks that the file is ours and not newer, and brings it to today's format.
