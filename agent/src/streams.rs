@@ -147,7 +147,15 @@ fn container(view: &View, name: &str) -> Result<ContainerRecord, Failure> {
     match view.record.containers.get(name) {
         Some(record) if known && !record.id.is_empty() => Ok(record.clone()),
         _ if known => {
-            Err(Failure("BadRequest", format!("container \"{name}\" in pod \"{}\" is waiting to start", view.pod.name)))
+            // In the kubelet's words (pkg/kubelet/kubelet_pods.go, validateContainerLogStatus).
+            let why = match view.waiting.get(name).map(String::as_str) {
+                None | Some("") => String::new(),
+                Some("ErrImagePull") => ": image can't be pulled".to_owned(),
+                Some("ImagePullBackOff") => ": trying and failing to pull image".to_owned(),
+                Some(reason) => format!(": {reason}"),
+            };
+            let message = format!("container \"{name}\" in pod \"{}\" is waiting to start{why}", view.pod.name);
+            Err(Failure("BadRequest", message))
         }
         _ => Err(Failure(
             "NotFound",

@@ -1,5 +1,7 @@
 //! The status of a pod as the server is told it, from record and live state. Pure.
 
+use std::collections::BTreeMap;
+
 use vctl_api::agent::{
     Container, ContainerState, ContainerStatus, Pod, PodStatus, Running, Terminated, Waiting, container_state::State,
 };
@@ -14,8 +16,18 @@ fn state(state: State) -> ContainerState {
     ContainerState { state: Some(state) }
 }
 
-fn waiting(reason: &str, message: impl Into<String>) -> ContainerState {
+fn waits(reason: &str, message: impl Into<String>) -> ContainerState {
     state(State::Waiting(Waiting { reason: reason.to_owned(), message: message.into() }))
+}
+
+/// The reasons of the containers that wait, by name.
+pub(crate) fn waiting(status: &PodStatus) -> BTreeMap<String, String> {
+    let all = status.containers.iter().chain(&status.init_containers);
+    all.filter_map(|c| match c.state.as_ref()?.state.as_ref()? {
+        State::Waiting(waiting) => Some((c.name.clone(), waiting.reason.clone())),
+        _ => None,
+    })
+    .collect()
 }
 
 fn terminated(exit: &Exit) -> ContainerState {
@@ -41,21 +53,21 @@ fn reason(
     now: i64,
 ) -> ContainerState {
     if !init && !initialized(pod, whole, live) {
-        return waiting("PodInitializing", "");
+        return waits("PodInitializing", "");
     }
     if !container.config_error.is_empty() {
-        return waiting("CreateContainerConfigError", container.config_error.clone());
+        return waits("CreateContainerConfigError", container.config_error.clone());
     }
     if let Some(error) = live.sandbox_error.as_ref().or(live.volumes_error.as_ref()) {
-        return waiting("ContainerCreating", error.clone());
+        return waits("ContainerCreating", error.clone());
     }
     if let Some(ImageState::Failed { reason, message, failures, at_ms }) = live.images.get(&container.image) {
         // As on the kubelet the reason alternates: the error first, then the wait.
         return if now - at_ms < 1500 || reason != "ErrImagePull" {
-            waiting(reason, message.clone())
+            waits(reason, message.clone())
         } else {
             let delay = backoff::show(backoff::pull_delay_ms(*failures));
-            waiting(
+            waits(
                 "ImagePullBackOff",
                 format!(
                     "Back-off pulling image \"{}\": ErrImagePull: {message} (next try within {delay})",
@@ -65,9 +77,9 @@ fn reason(
         };
     }
     if let Some((reason, message)) = &record.start_error {
-        return waiting(reason, message.clone());
+        return waits(reason, message.clone());
     }
-    waiting(if init { "PodInitializing" } else { "ContainerCreating" }, "")
+    waits(if init { "PodInitializing" } else { "ContainerCreating" }, "")
 }
 
 fn container(
@@ -104,8 +116,8 @@ fn container(
             if at > now || record.start_error.is_some() {
                 last = Some(terminated(exit));
                 match &record.start_error {
-                    Some((reason, message)) => waiting(reason, message.clone()),
-                    None => waiting(
+                    Some((reason, message)) => waits(reason, message.clone()),
+                    None => waits(
                         "CrashLoopBackOff",
                         format!(
                             "back-off {} restarting failed container={} pod={}_{}({})",

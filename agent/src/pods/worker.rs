@@ -22,7 +22,7 @@ use super::{
     plan::{ImageState, Live, Plan, ProbeView, is_sidecar, plan},
     probe::{self, Kind},
     record::{Exit, Phase, PodRecord},
-    status::status,
+    status::{status, waiting},
     volumes::{Volumes, fingerprint},
 };
 use crate::{context::Context, error::AgentError, files, streams::logs};
@@ -62,6 +62,8 @@ pub(crate) enum Message {
 pub(crate) struct View {
     pub(crate) pod: Pod,
     pub(crate) record: PodRecord,
+    /// Why a container has not started, by its name.
+    pub(crate) waiting: BTreeMap<String, String>,
 }
 
 /// A pod's actor.
@@ -100,7 +102,7 @@ pub(crate) fn spawn(ctx: &Arc<Context>, pod: Pod, ended: mpsc::UnboundedSender<S
     let saved = PodRecord::load(&dir)?;
     let record = saved.clone().unwrap_or_else(|| PodRecord::new(&pod, ctx.now_ms()));
     let (out, inbox) = mpsc::unbounded_channel();
-    let (view, seen) = watch::channel(Arc::new(View { pod: pod.clone(), record: record.clone() }));
+    let (view, seen) = watch::channel(Arc::new(View { pod: pod.clone(), record: record.clone(), ..View::default() }));
     let handle = Handle { inbox: out.clone(), view: seen };
     let uid = pod.uid.clone();
     let tasks = ctx.tasks.child();
@@ -199,9 +201,11 @@ impl Worker {
                 Err(e) => tracing::error!(pod = %self.pod.uid, error = %e, "the pod's record"),
             }
         }
-        let _ = self.view.send(Arc::new(View { pod: self.pod.clone(), record: self.record.clone() }));
         let host_ip = self.ctx.network.node_ip().to_string();
-        self.ctx.outbox.status(status(&self.pod, &self.record, &self.live, &host_ip, now));
+        let status = status(&self.pod, &self.record, &self.live, &host_ip, now);
+        let waiting = waiting(&status);
+        let _ = self.view.send(Arc::new(View { pod: self.pod.clone(), record: self.record.clone(), waiting }));
+        self.ctx.outbox.status(status);
     }
 
     /// After a restart of the agent: finds the pod's containers and namespace as they are, and touches nothing that runs.
