@@ -3,6 +3,7 @@
 
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use vctl_machinery::status::ApiError;
 
 use crate::{
@@ -27,6 +28,11 @@ pub(crate) async fn authenticate(plane: &Plane, headers: &HeaderMap, peer: &Peer
             Ok(subject) if !subject.common_name.is_empty() => {
                 let mut user = User::new(subject.common_name, subject.organizations);
                 user.groups.push(AUTHENTICATED.to_owned());
+                if let Some(own) = peer.certificates.first() {
+                    // As upstream since 1.32 (apiserver/pkg/authentication/request/x509), so that audit entries name the certificate.
+                    let id = format!("X509SHA256={}", hex::encode(Sha256::digest(own)));
+                    user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![id]);
+                }
                 return Ok(user);
             }
             Ok(_) => refused = true,
