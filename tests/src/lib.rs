@@ -8,6 +8,7 @@
 pub mod background;
 pub mod burst;
 pub mod containers;
+pub mod golden;
 pub mod image;
 pub mod kubectl;
 pub mod netns;

@@ -57,6 +57,75 @@ fn ports_and_data_directories() -> Result<()> {
     Ok(())
 }
 
+/// A template that does not parse: file, line and column, and the others go on working.
+#[test]
+fn templates_that_do_not_parse() -> Result<()> {
+    let head =
+        |name: &str| format!("apiVersion: vctl.dev/v1\nkind: Template\nname: {name}\nversion: 1.0.0\ntitle: T\n");
+    let typo = format!("{}parameters:\n- name: size\n  type: strnig\n", head("typo"));
+    let platform = Platform::start_with(
+        Workers::Simulated,
+        &[
+            ("typo", &typo, ""),
+            ("brace", &head("brace"), "kind: ConfigMap\nmetadata: {name: {{ environment.name }}\n  x: {{ 1 + }}\n"),
+            ("yaml", &head("yaml"), "kind: ConfigMap\nmetadata:\n  name: a\n name: b\n"),
+            ("name", &head("name"), "kind: ConfigMap\nmetadata: {name: {{ parameters.nothing }}}\n"),
+        ],
+    )?;
+    let refused = |template: &str, parts: &[&str]| -> Result<()> {
+        let output = platform.vctl(&["create", "x", "--template", template])?;
+        contains_all(&output.refused()?, parts)
+    };
+    refused("typo", &["\"typo\"", "template.yaml:8:", "strnig"])?;
+    refused("brace", &["\"brace\"", "manifests/all.yaml:3:"])?;
+    refused("yaml", &["\"yaml\"", "manifests/all.yaml:4:"])?;
+    refused("name", &["\"name\"", "manifests/all.yaml:2:", "nothing"])?;
+    // Nothing of it is left, and what is whole can be used.
+    let listed: serde_json::Value = serde_json::from_str(&platform.vctl(&["list", "-o", "json"])?.ok()?)?;
+    let failed: Vec<_> = listed.as_array().into_iter().flatten().map(|e| &e["phase"]).collect();
+    ensure!(failed.iter().all(|phase| **phase == "Failed"), "{listed}");
+    platform.create("fine", "blank", &[])?;
+    Ok(())
+}
+
+/// The data file of a newer version, and one that was cut off: refused, unchanged, and good again when restored.
+#[test]
+fn data_files() -> Result<()> {
+    let mut platform = Platform::start(Workers::Simulated)?;
+    platform.create("dev", "team-x", &[])?;
+    assert_eq!(platform.stop_server()?, 0);
+    let file = platform.data_dir().join("vctl.db");
+    let good = std::fs::read(&file)?;
+    let refused = |content: &[u8], parts: &[&str]| -> Result<()> {
+        std::fs::write(&file, content)?;
+        // A server that takes the file would run on.
+        let mut command = Command::new("timeout");
+        command.arg("30").arg(vctl_binary()?).args([
+            "up",
+            "--workers",
+            "simulated",
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+        ]);
+        command.arg(platform.data_dir()).stdin(Stdio::null());
+        contains_all(&finish(command)?.refused()?, parts)?;
+        ensure!(std::fs::read(&file)? == content, "the file was changed");
+        Ok(())
+    };
+    // Byte 60 of the header: the format's number, big endian (https://www.sqlite.org/fileformat2.html#user_version_number).
+    let mut newer = good.clone();
+    newer[60..64].copy_from_slice(&999_u32.to_be_bytes());
+    refused(&newer, &["vctl.db", "format 999", "newer vctl"])?;
+    for length in [0, 100, good.len() / 2, good.len() - 1] {
+        refused(&good[..length], &["vctl.db", "damaged", "backup"])?;
+    }
+    std::fs::write(&file, &good)?;
+    platform.start_server()?;
+    platform.kubectl("1.33", "dev")?.ok(&["get", "deployment", "web"])?;
+    Ok(())
+}
+
 #[test]
 fn no_podman() -> Result<()> {
     let dir = tempfile::tempdir()?;

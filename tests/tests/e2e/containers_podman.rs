@@ -4,9 +4,11 @@ use std::{io::Read as _, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use vctl_tests::{
+    background::Background,
     image,
     kubectl::Kubectl,
     platform::{Platform, Workers},
+    tmux::Tmux,
     wait,
 };
 
@@ -50,7 +52,7 @@ fn podman_streams_with_spdy_and_websocket() -> Result<()> {
     let k = platform.kubectl("1.33", "dev")?;
     k.apply(&pod("shell", "echo started; trap 'exit 0' TERM; mkdir -p /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w; while :; do sleep 1; done"))?;
     ready(&k, "shell")?;
-    for minor in ["1.27", "1.33"] {
+    for minor in ["1.27", "1.28", "1.31", "1.33"] {
         let k = platform.kubectl(minor, "dev")?;
         streams(&platform, &k).with_context(|| format!("kubectl {minor}"))?;
     }
@@ -58,11 +60,22 @@ fn podman_streams_with_spdy_and_websocket() -> Result<()> {
 }
 
 fn streams(platform: &Platform, k: &Kubectl) -> Result<()> {
-    assert_eq!(k.ok(&["logs", "shell"])?, "started\n");
+    // As many times as this has run.
+    ensure!(k.ok(&["logs", "shell"])?.lines().all(|line| line == "started"), "logs");
     assert_eq!(k.ok(&["logs", "shell", "--tail=1"])?, "started\n");
+    // -f goes on with what comes.
+    let mut follow = Background::start(k.command(&["logs", "-f", "shell", "--tail=1"]), "follow", platform.scratch())?;
+    follow.until_printed("\n", LIMIT)?;
+    k.ok(&["exec", "shell", "--", "sh", "-c", "echo started > /proc/1/fd/1"])?;
+    wait::until("the new line", LIMIT, || match follow.printed() {
+        Ok(text) if text == "started\nstarted\n" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    follow.kill()?;
     assert_eq!(k.ok(&["exec", "shell", "--", "echo", "hello"])?, "hello\n");
+    // kubernetes: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go (an ExitError: its text and its code).
     let failed = k.run(&["exec", "shell", "--", "sh", "-c", "echo oops >&2; exit 3"])?;
-    ensure!(failed.code == 3 && failed.stderr.contains("oops"), "{failed:?}");
+    assert_eq!((failed.code, failed.stderr.as_str()), (3, "oops\ncommand terminated with exit code 3\n"));
     let mut command = k.command(&["exec", "-i", "shell", "--", "wc", "-c"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
@@ -89,7 +102,39 @@ fn streams(platform: &Platform, k: &Kubectl) -> Result<()> {
     std::fs::write(&file, "copied text")?;
     k.ok(&["cp", file.to_str().unwrap_or_default(), "shell:/tmp/copied"])?;
     assert_eq!(k.ok(&["exec", "shell", "--", "cat", "/tmp/copied"])?, "copied text");
+    let back = platform.scratch().join("back");
+    k.ok(&["cp", "shell:/tmp/copied", back.to_str().unwrap_or_default()])?;
+    assert_eq!(std::fs::read_to_string(&back)?, "copied text");
+    interactive(platform, k)?;
     port_forward(k)
+}
+
+/// A shell in the pod from a real terminal: what is typed is answered, the size follows, and its exit code is kubectl's.
+fn interactive(platform: &Platform, k: &Kubectl) -> Result<()> {
+    let command = k.command(&["exec", "-it", "shell", "--", "sh"]);
+    let line: Vec<_> =
+        std::iter::once(command.get_program()).chain(command.get_args()).map(|a| a.to_string_lossy()).collect();
+    let value = |name: &str| {
+        let of = command.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value);
+        of.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    let (home, kubeconfig) = (value("HOME"), value("KUBECONFIG"));
+    let tmux = Tmux::start(platform.scratch(), &[("HOME", &home), ("KUBECONFIG", &kubeconfig)])?;
+    tmux.line(&line.join(" "))?;
+    tmux.until("the prompt", |s| s.contains(" #\n"))?;
+    tmux.line("tty; echo $((6 * 7)) is the answer; stty size")?;
+    tmux.until("the answers", |s| {
+        s.contains("/dev/pts/") && s.contains("\n42 is the answer") && s.contains("\n30 120")
+    })?;
+    tmux.resize(100, 20)?;
+    // The new size may come after the first look at it.
+    tmux.line("while [ \"$(stty size)\" != '20 100' ]; do :; done; echo smaller now")?;
+    tmux.until("the new size", |s| s.contains("\nsmaller now"))?;
+    tmux.line("exit 5")?;
+    // kubernetes: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go.
+    tmux.until("the end", |s| s.contains("\ncommand terminated with exit code 5\n$"))?;
+    tmux.line("echo code $?")?;
+    tmux.until("the code", |s| s.contains("\ncode 5\n")).map(drop)
 }
 
 fn port_forward(k: &Kubectl) -> Result<()> {
@@ -106,6 +151,8 @@ fn port_forward(k: &Kubectl) -> Result<()> {
         .and_then(|rest| rest.split(' ').next())
         .and_then(|port| port.parse().ok())
         .with_context(|| format!("port-forward said {line:?}"))?;
+    // kubernetes: staging/src/k8s.io/client-go/tools/portforward/portforward.go (listenOnPortAndAddress).
+    assert_eq!(line, format!("Forwarding from 127.0.0.1:{port} -> 8080\n"));
     for _ in 0..3 {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -211,15 +258,67 @@ fn podman_volumes_probes_and_restarts() -> Result<()> {
         if table.contains("CrashLoopBackOff") { Ok(()) } else { Err(table) }
     })?;
     assert_eq!(k.ok(&["logs", "failing", "--previous"])?, "run\n");
-    // An image that does not exist.
-    k.ok(&["run", "absent", "--image=localhost/absent:1", "--image-pull-policy=IfNotPresent"])?;
-    wait::until("the reason is shown", LIMIT, || {
-        let table = k.ok(&["get", "pod", "absent"]).map_err(|e| format!("{e:#}"))?;
-        if table.contains("ErrImagePull") || table.contains("ImagePullBackOff") { Ok(()) } else { Err(table) }
-    })?;
-    let described = k.ok(&["describe", "pod", "absent"])?;
-    ensure!(described.contains("Failed to pull image"), "{described}");
     Ok(())
+}
+
+/// An image that does not exist: the error first, then the wait, then both again, with the reason; everything else goes on.
+#[test]
+fn podman_image_that_does_not_exist() -> Result<()> {
+    use std::io::{BufRead as _, BufReader};
+    let platform = platform()?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    // What is shown from one moment to the next: the reason of each change of the pod.
+    let mut command =
+        k.command(&["get", "pod", "-w", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.reason}{'\\n'}"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(watch.stdout.take().context("piped")?).lines();
+    k.ok(&["run", "absent", "--image=localhost/absent:1", "--image-pull-policy=IfNotPresent"])?;
+    let mut seen: Vec<String> = Vec::new();
+    let wanted = ["ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"];
+    for line in lines.by_ref() {
+        let line = line?;
+        if !line.is_empty() && line != "ContainerCreating" && seen.last() != Some(&line) {
+            seen.push(line);
+        }
+        if seen.len() == wanted.len() {
+            break;
+        }
+    }
+    watch.kill()?;
+    watch.wait()?;
+    assert_eq!(seen, wanted);
+    let table = k.ok(&["get", "pod", "absent", "--no-headers"])?;
+    ensure!(table.contains("0/1") && table.contains("ImagePullBackOff"), "{table}");
+    let message =
+        k.ok(&["get", "pod", "absent", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.message}"])?;
+    ensure!(message.contains("Back-off pulling image \"localhost/absent:1\""), "{message}");
+    let described = k.ok(&["describe", "pod", "absent"])?;
+    for expected in ["Failed to pull image \"localhost/absent:1\":", "Error: ErrImagePull", "Back-off pulling image"] {
+        ensure!(described.contains(expected), "describe lacks {expected:?}:\n{described}");
+    }
+    let logs = k.run(&["logs", "absent"])?.refused()?;
+    ensure!(logs.contains("is waiting to start: trying and failing to pull image"), "{logs}");
+    // The worker does other things meanwhile, and the pod goes when it is told to.
+    k.apply(&pod("fine", "exec sleep 100000"))?;
+    ready(&k, "fine")?;
+    k.ok(&["delete", "pod", "absent", "--timeout=30s"])?;
+    // As soon as there is the image, the pod runs: after the back-off.
+    k.ok(&[
+        "run",
+        "late",
+        "--image=localhost/vctl-curl:latest",
+        "--image-pull-policy=IfNotPresent",
+        "--",
+        "sleep",
+        "1000",
+    ])?;
+    wait::until("the reason is shown", LIMIT, || {
+        let table = k.ok(&["get", "pod", "late"]).map_err(|e| format!("{e:#}"))?;
+        if table.contains("ImagePull") { Ok(()) } else { Err(table) }
+    })?;
+    image::build(&platform.worker(), &["vctl-curl"])?;
+    ready(&k, "late")
 }
 
 const VOLUMES: &str = r#"

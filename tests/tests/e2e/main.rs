@@ -7,5 +7,7 @@ mod containers_podman;
 mod crash;
 mod custom_resources;
 mod dash;
+mod golden;
 mod kubectl;
 mod postgres;
+mod readme;
