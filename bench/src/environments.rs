@@ -31,7 +31,8 @@ pub(crate) async fn run(count: u32) -> Result<()> {
     Ok(())
 }
 
-async fn create(rest: &Rest, name: &str) -> Result<Duration> {
+/// From the request to the first answer of the new API server, on a new TLS connection.
+pub(crate) async fn create(rest: &Rest, name: &str) -> Result<Duration> {
     let begun = Instant::now();
     rest.create(name).await?;
     while begun.elapsed() < LIMIT {

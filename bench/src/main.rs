@@ -2,11 +2,23 @@
 //! directory of its own and prints one line per figure.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
+mod api;
 mod clients;
 mod environments;
+mod etcd;
+mod fleet;
+mod load;
 mod memory;
+mod nginx;
+mod peers;
 mod pods;
+mod ports;
+mod process;
 mod samples;
+mod target;
+mod watch;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -38,6 +50,27 @@ enum Command {
         #[arg(long, default_value_t = 20)]
         count: u32,
     },
+    /// Many idle environments: memory, CPU, one more create, a start.
+    Fleet {
+        /// Environments to create.
+        #[arg(long, default_value_t = 2000)]
+        count: u32,
+    },
+    /// An API server, ours or any other: creates, reads, lists, watches. It makes (and empties) the namespace `bench`.
+    Api {
+        /// The server, and who to be there [default: a platform of our own]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// The server's process, when it runs on this machine, for its CPU time
+        #[arg(long)]
+        server_pid: Option<u32>,
+        /// Also the peers: raw puts into etcd, nginx with the same bytes
+        #[arg(long)]
+        peers: bool,
+        /// How long each load lasts
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+        seconds: u64,
+    },
     /// All of them.
     All,
 }
@@ -50,10 +83,19 @@ async fn main() -> Result<()> {
         Command::Create { count } => environments::run(count).await,
         Command::Memory { count } => memory::run(count).await,
         Command::Pods { count } => pods::run(count).await,
+        Command::Fleet { count } => fleet::run(count).await,
+        Command::Api { kubeconfig: None, seconds, .. } => peers::ours(seconds).await,
+        Command::Api { kubeconfig: Some(kubeconfig), server_pid, peers, seconds } => {
+            let scratch = tempfile::tempdir()?;
+            let plan = peers::Plan { seconds, peers, pid: server_pid };
+            peers::run(&target::Target::from_kubeconfig(&kubeconfig)?, &plan, scratch.path()).await
+        }
         Command::All => {
             environments::run(100).await?;
             memory::run(500).await?;
-            pods::run(20).await
+            pods::run(20).await?;
+            peers::ours(3).await?;
+            fleet::run(2000).await
         }
     }
 }

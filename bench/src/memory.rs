@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use vctl_tests::platform::{Platform, Workers};
 
-use crate::clients::Rest;
+use crate::{clients::Rest, process::resident};
 
 const LIMIT: Duration = Duration::from_mins(5);
 
@@ -32,7 +32,8 @@ pub(crate) async fn run(count: u32) -> Result<()> {
     Ok(())
 }
 
-async fn ready(rest: &Rest, count: usize) -> Result<()> {
+/// Waits until `count` environments are ready.
+pub(crate) async fn ready(rest: &Rest, count: usize) -> Result<()> {
     let begun = Instant::now();
     loop {
         let now = rest.in_phase("Ready").await?;
@@ -44,12 +45,4 @@ async fn ready(rest: &Rest, count: usize) -> Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-}
-
-/// Resident set of a process in bytes.
-fn resident(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).context("VmRSS")?;
-    let kib: u64 = line.split_whitespace().nth(1).context("a number")?.parse()?;
-    Ok(kib * 1024)
 }

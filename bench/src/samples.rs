@@ -12,6 +12,16 @@ impl Samples {
         self.0.push(sample);
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds all of another.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// The value that a share `q` (0..=1) of the samples does not exceed (nearest rank).
     pub(crate) fn quantile(&self, q: f64) -> Duration {
         let mut sorted = self.0.clone();
@@ -25,6 +35,18 @@ impl Samples {
         let ms = |q| self.quantile(q).as_secs_f64() * 1e3;
         format!("median {:.1} ms, p95 {:.1} ms, max {:.1} ms (n={})", ms(0.5), ms(0.95), ms(1.0), self.0.len())
     }
+}
+
+/// The median of figures.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
+}
+
+/// A row of figures for a report: the median, then all of them as they came.
+pub(crate) fn row(figures: &[f64]) -> String {
+    let all: Vec<String> = figures.iter().map(|f| format!("{f:.0}")).collect();
+    format!("median {:.0} of [{}]", median(figures.to_vec()), all.join(", "))
 }
 
 /// Cores and memory of this machine.

@@ -1,0 +1,180 @@
+//! Figures of a Kubernetes API server, whoever made it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hyper::{Method, body::Bytes};
+use serde_json::{Value, json};
+
+use crate::{
+    load::{self, AsyncRequest},
+    process,
+    samples::Samples,
+    target::{Ask, Connection, Target},
+};
+
+pub(crate) const NAMESPACE: &str = "bench";
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/bench/configmaps";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// A ConfigMap whose JSON has 1 KiB.
+pub(crate) fn config_map(name: &str) -> Bytes {
+    let object = |padding: usize| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": NAMESPACE },
+            "data": { "payload": "x".repeat(padding) },
+        })
+        .to_string()
+    };
+    let empty = object(0).len();
+    object(1024_usize.saturating_sub(empty)).into()
+}
+
+/// Makes the namespace, empty.
+pub(crate) async fn prepare(target: &Target) -> Result<()> {
+    let mut connection = target.connect().await?;
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+    let (status, body) = connection.call(Ask::send(Method::POST, "/api/v1/namespaces", namespace.to_string())).await?;
+    ensure!(status.is_success() || status == 409, "making the namespace: {status}: {}", String::from_utf8_lossy(&body));
+    clear(&mut connection).await
+}
+
+/// Deletes what a run has left.
+pub(crate) async fn clear(connection: &mut Connection) -> Result<()> {
+    connection.ok(Ask::send(Method::DELETE, CONFIG_MAPS, Bytes::new())).await?;
+    Ok(())
+}
+
+pub(crate) async fn connections(target: &Target, count: usize) -> Result<Vec<Connection>> {
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        all.push(target.connect().await?);
+    }
+    Ok(all)
+}
+
+/// Creates new ConfigMaps.
+#[derive(Clone)]
+pub(crate) struct Creates {
+    pub(crate) run: usize,
+}
+
+impl AsyncRequest<Connection> for Creates {
+    async fn call(&self, connection: &mut Connection, number: usize, n: usize) -> Result<()> {
+        let body = config_map(&format!("bench-{}-{number}-{n}", self.run));
+        connection.ok(Ask::send(Method::POST, CONFIG_MAPS, body)).await?;
+        Ok(())
+    }
+}
+
+/// Reads one path.
+#[derive(Clone)]
+pub(crate) struct Reads {
+    pub(crate) path: String,
+}
+
+impl AsyncRequest<Connection> for Reads {
+    async fn call(&self, connection: &mut Connection, _: usize, _: usize) -> Result<()> {
+        connection.ok(Ask::get(self.path.clone())).await?;
+        Ok(())
+    }
+}
+
+/// Fills the namespace with `count` ConfigMaps.
+pub(crate) async fn fill(target: &Target, count: usize) -> Result<()> {
+    const CLIENTS: usize = 16;
+    let mut tasks = Vec::new();
+    for (number, mut connection) in connections(target, CLIENTS).await?.into_iter().enumerate() {
+        tasks.push(tokio::spawn(async move {
+            for n in (number..count).step_by(CLIENTS) {
+                connection.ok(Ask::send(Method::POST, CONFIG_MAPS, config_map(&format!("fill-{n}")))).await?;
+            }
+            anyhow::Ok(())
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    Ok(())
+}
+
+/// What one LIST of everything costs the server: its CPU time (with its pid) and how long the client waits.
+pub(crate) async fn lists(target: &Target, pid: Option<u32>, expected: usize, table: bool) -> Result<()> {
+    const LISTS: u32 = 200;
+    let mut connection = target.connect().await?;
+    let mut ask = Ask::get(CONFIG_MAPS);
+    if table {
+        ask.accept = TABLE;
+    }
+    let body: Value = serde_json::from_slice(&connection.ok(ask.clone()).await?)?;
+    let items = body[if table { "rows" } else { "items" }].as_array().context("a list")?.len();
+    ensure!(items == expected, "{items} items, not {expected}");
+    let before = pid.map(process::cpu).transpose()?;
+    let mut waited = Samples::default();
+    for _ in 0..LISTS {
+        let begun = Instant::now();
+        connection.ok(ask.clone()).await?;
+        waited.push(begun.elapsed());
+    }
+    let cost = match (pid, before) {
+        (Some(pid), Some(before)) => {
+            let used = process::cpu(pid)?.saturating_sub(before);
+            format!("{:.2} ms of server CPU, ", used.as_secs_f64() * 1e3 / f64::from(LISTS))
+        }
+        _ => String::new(),
+    };
+    println!(
+        "LIST of {expected} ConfigMaps as {}: {cost}client {}",
+        if table { "Table" } else { "JSON" },
+        waited.report()
+    );
+    Ok(())
+}
+
+/// p99.9 of writes alone, and while somebody lists 10,000 objects 500 at a time.
+pub(crate) async fn writes_during_lists(target: &Target, duration: Duration) -> Result<()> {
+    const OBJECTS: usize = 10_000;
+    fill(target, OBJECTS).await?;
+    let writers = connections(target, 4).await?;
+    let (alone, writers) = load::run(writers, duration, Creates { run: 9001 }).await?;
+    let mut lister = target.connect().await?;
+    let reading = tokio::spawn(async move {
+        let begun = Instant::now();
+        let mut lists = 0_usize;
+        while begun.elapsed() < duration {
+            let mut token = String::new();
+            loop {
+                let body = lister.ok(Ask::get(format!("{CONFIG_MAPS}?limit=500&continue={token}"))).await?;
+                let page: Page = serde_json::from_slice(&body)?;
+                match page.metadata.next {
+                    Some(next) if !next.is_empty() => token = next,
+                    _ => break,
+                }
+            }
+            lists += 1;
+        }
+        anyhow::Ok(lists)
+    });
+    let (during, _) = load::run(writers, duration, Creates { run: 9002 }).await?;
+    let lists = reading.await??;
+    let ms = |done: &load::Done| done.latency.quantile(0.999).as_secs_f64() * 1e3;
+    println!(
+        "write p99.9, 4 clients: {:.1} ms alone, {:.1} ms during {lists} LISTs of {OBJECTS} (limit=500): {:.2} times",
+        ms(&alone),
+        ms(&during),
+        ms(&during) / ms(&alone)
+    );
+    clear(&mut target.connect().await?).await
+}
+
+/// The part of a list that paging needs.
+#[derive(serde::Deserialize)]
+struct Page {
+    metadata: PageMeta,
+}
+
+#[derive(serde::Deserialize)]
+struct PageMeta {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
