@@ -4,11 +4,14 @@
 
 mod graph;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use vctl_machinery::{catalog::Catalog, status::ApiError};
+use vctl_machinery::{
+    catalog::{Catalog, Descriptor},
+    status::ApiError,
+};
 use vctl_store::Key;
 
 use super::{
@@ -32,15 +35,23 @@ pub(super) async fn scan(cx: &Context<'_>) -> Result<Option<Timestamp>, Failure>
         .collect();
     resources.sort();
     resources.dedup();
-    let mut nodes = Vec::new();
+    // Most objects neither own nor are owned: what matters of the others is read only when their kind owns something.
+    let (mut nodes, mut rest) = (Vec::new(), Vec::new());
+    let matters = Matters::new();
     for resource in &resources {
-        for entry in cx.stored(resource, None).await? {
-            if let Some(node) = node(entry.key, &entry.value) {
-                nodes.push(node);
-            }
-        }
+        let (related, unrelated): (Vec<_>, Vec<_>) =
+            cx.stored(resource, None).await?.into_iter().partition(|entry| matters.matters(&entry.value));
+        nodes.extend(related.into_iter().filter_map(|entry| node(entry.key, &entry.value)));
+        rest.push(unrelated);
     }
-    let graph = Graph::new(nodes);
+    let owning: HashSet<String> = nodes
+        .iter()
+        .flat_map(|node| &node.owners)
+        .filter_map(|owner| row_of(&catalog, owner).map(Descriptor::group_resource))
+        .collect();
+    let others = resources.iter().zip(rest).filter(|(resource, _)| owning.contains(*resource));
+    let uids = others.flat_map(|(_, entries)| entries).filter_map(|entry| Some(node(entry.key, &entry.value)?.uid));
+    let graph = Graph::new(nodes, uids.collect());
     let mut failures = Vec::new();
     for orphaning in graph.orphaning() {
         note(orphan(cx, &graph, orphaning).await, &mut failures);
@@ -73,6 +84,26 @@ pub(super) async fn object(cx: &Context<'_>, namespace: &str, name: &str) -> Res
     Ok(None)
 }
 
+/// Tells by its bytes whether an object may be owned or is being deleted. Never wrongly no.
+struct Matters(Vec<memchr::memmem::Finder<'static>>);
+
+impl Matters {
+    fn new() -> Self {
+        Self(["\"ownerReferences\"", "\"deletionTimestamp\""].map(memchr::memmem::Finder::new).into())
+    }
+
+    fn matters(&self, document: &[u8]) -> bool {
+        self.0.iter().any(|mark| mark.find(document).is_some())
+    }
+}
+
+/// The kind of an owner, whichever version its reference names.
+fn row_of<'a>(catalog: &'a Catalog, owner: &Owner) -> Option<&'a Descriptor> {
+    let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
+    let any_version = || catalog.rows().iter().map(AsRef::as_ref).find(|d| d.group == group && d.kind == owner.kind);
+    catalog.kind(group, version, &owner.kind).map(AsRef::as_ref).or_else(any_version)
+}
+
 fn node(key: Key, value: &[u8]) -> Option<Node> {
     let metadata = serde_json::from_slice::<Head>(value).ok()?.metadata;
     Some(Node {
@@ -91,11 +122,7 @@ async fn owner_state(
     dependent: &Node,
     owner: &Owner,
 ) -> Result<OwnerState, Failure> {
-    let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
-    let row = catalog
-        .kind(group, version, &owner.kind)
-        .or_else(|| catalog.rows().iter().find(|d| d.group == group && d.kind == owner.kind));
-    let Some(row) = row else { return Ok(OwnerState::Unknown) };
+    let Some(row) = row_of(catalog, owner) else { return Ok(OwnerState::Unknown) };
     let namespace = if row.namespaced { &*dependent.key.namespace } else { "" };
     if row.namespaced && namespace.is_empty() {
         // A cluster-scoped object cannot be owned by a namespaced one: upstream refuses to collect it.

@@ -339,6 +339,28 @@ async fn what_was_written_while_nobody_looked_is_found_at_start() {
 }
 
 #[tokio::test]
+async fn an_owner_that_nobody_owns_keeps_what_it_owns_when_something_else_goes() {
+    let w = World::running().await;
+    let owner = w.create("configmaps", "ns", json!({ "metadata": { "name": "owner" } })).await;
+    w.create("configmaps", "ns", json!({ "metadata": { "name": "other" } })).await;
+    let owned_by = |uid: &str| json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid }]);
+    let kept = json!({ "metadata": { "name": "kept", "ownerReferences": owned_by(uid(&owner)) } });
+    w.create("secrets", "ns", kept).await;
+    let mut lost = json!({ "metadata": { "name": "lost", "ownerReferences": owned_by("gone") } });
+    lost["metadata"]["ownerReferences"][0]["name"] = "gone".into();
+    w.client.delete("configmaps", "ns", "other", Value::Null).await.unwrap();
+    w.create("secrets", "ns", lost).await;
+    w.until("what has no owner goes", async |w| {
+        w.client.get("secrets", "ns", "lost").await.is_err() && w.controllers.as_ref().is_some_and(Controllers::is_idle)
+    })
+    .await;
+    assert!(w.client.get("secrets", "ns", "kept").await.is_ok());
+    w.client.delete("configmaps", "ns", "owner", Value::Null).await.unwrap();
+    w.until("what it owned goes with it", async |w| w.client.get("secrets", "ns", "kept").await.is_err()).await;
+    w.stop().await;
+}
+
+#[tokio::test]
 async fn events_go_after_an_hour_and_orphans_of_a_lost_node_after_their_quarantine() {
     let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().unwrap());
     let mut w = World::stopped(clock.clone()).await;

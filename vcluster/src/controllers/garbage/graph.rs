@@ -27,7 +27,7 @@ impl Node {
     }
 }
 
-/// All objects of a tenant.
+/// The objects of a tenant that own, are owned or are being deleted.
 pub(super) struct Graph {
     nodes: Vec<Node>,
     uids: HashSet<String>,
@@ -35,14 +35,16 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    pub(super) fn new(nodes: Vec<Node>) -> Self {
+    /// The graph of these objects; `others` are the UIDs of further ones that are there and own some of them.
+    pub(super) fn new(nodes: Vec<Node>, others: HashSet<String>) -> Self {
         let mut dependents: HashMap<String, Vec<usize>> = HashMap::new();
         for (i, node) in nodes.iter().enumerate() {
             for owner in &node.owners {
                 dependents.entry(owner.uid.clone()).or_default().push(i);
             }
         }
-        let uids = nodes.iter().map(|n| n.uid.clone()).collect();
+        let mut uids = others;
+        uids.extend(nodes.iter().map(|n| n.uid.clone()));
         Self { nodes, uids, dependents }
     }
 
@@ -199,14 +201,17 @@ mod tests {
 
     #[test]
     fn the_graph_finds_what_waits_and_what_is_left_behind() {
-        let graph = Graph::new(vec![
-            node("owner", &[], &[FOREGROUND], true),
-            node("blocking", &[("owner", true)], &[], false),
-            node("free", &[("owner", false)], &[], false),
-            node("left", &[("ghost", true)], &[], false),
-            node("leaving", &[("ghost", true)], &[], true),
-            node("orphaner", &[], &[ORPHAN], true),
-        ]);
+        let graph = Graph::new(
+            vec![
+                node("owner", &[], &[FOREGROUND], true),
+                node("blocking", &[("owner", true)], &[], false),
+                node("free", &[("owner", false)], &[], false),
+                node("left", &[("ghost", true)], &[], false),
+                node("leaving", &[("ghost", true)], &[], true),
+                node("orphaner", &[], &[ORPHAN], true),
+            ],
+            HashSet::new(),
+        );
         assert_eq!(graph.deleting_dependents(), [0]);
         assert_eq!(graph.dependents(0), [1, 2]);
         assert_eq!(graph.blocking_dependents(0), [1]);
