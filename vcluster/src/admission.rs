@@ -83,6 +83,10 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
             signed_for(call, object);
             Ok(Vec::new())
         }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+            checked(object);
+            Ok(Vec::new())
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             custom::names::establish(call, object).await?;
             Ok(Vec::new())
@@ -108,6 +112,15 @@ pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value
     let request = Attributes { call, target, operation: Operation::Create, old: None };
     webhook::validate(&request, object).await?;
     quota::charge(call, target, None, object).await
+}
+
+/// Expressions of a policy are checked before it is stored: what is stored has been observed.
+fn checked(policy: &mut Value) {
+    let generation = policy["metadata"]["generation"].clone();
+    policy["status"]["observedGeneration"] = generation;
+    if policy["status"]["typeChecking"].is_null() {
+        policy["status"]["typeChecking"] = serde_json::json!({});
+    }
 }
 
 /// A certificate signing request says who made it; nobody can say so for another.
@@ -154,6 +167,9 @@ pub(crate) async fn admit_update(
     }
     if target.subresource.is_empty() && target.is("", "services") {
         return service::update(call, target, old, new).await;
+    }
+    if target.subresource.is_empty() && target.is("admissionregistration.k8s.io", "validatingadmissionpolicies") {
+        checked(new);
     }
     let spec_changes = target.subresource.is_empty() && new.get("spec") != old.get("spec");
     if spec_changes && target.is("apiextensions.k8s.io", "customresourcedefinitions") {

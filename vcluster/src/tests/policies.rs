@@ -29,6 +29,12 @@ async fn policies_refuse_and_warn_in_upstreams_words() {
         ],
     });
     f.ok("POST", &format!("{GROUP}/validatingadmissionpolicies"), policy("maps", spec)).await;
+    let stored = f.ok("GET", &format!("{GROUP}/validatingadmissionpolicies/maps"), Value::Null).await;
+    assert_eq!(stored["status"], json!({ "observedGeneration": 1, "typeChecking": {} }));
+    let mut changed = stored;
+    changed["spec"]["failurePolicy"] = "Ignore".into();
+    let changed = f.ok("PUT", &format!("{GROUP}/validatingadmissionpolicies/maps"), changed).await;
+    assert_eq!(changed["status"]["observedGeneration"], 2);
     f.config_map("free", "1").await;
     bind(&f, "maps", json!({ "validationActions": ["Deny", "Warn"] })).await;
     f.config_map("good", "1").await;
