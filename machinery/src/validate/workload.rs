@@ -86,7 +86,14 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
                 errors.non_negative(&spec.field(field));
             }
             selected(&spec, errors);
-            template(&spec, &["Always"], errors);
+            if descriptor.plural == "statefulsets" {
+                // As upstream: containers mount the claim templates, which are no volumes of the template.
+                let template = spec.field("template");
+                errors.labels(&template.field("metadata").field("labels"));
+                errors.one_of(&template.field("spec").field("restartPolicy"), &["Always"]);
+            } else {
+                template(&spec, &["Always"], errors);
+            }
             if descriptor.plural != "replicasets" {
                 errors.if_set_one_of(&spec.field("updateStrategy").field("type"), &["OnDelete", "RollingUpdate"]);
             }

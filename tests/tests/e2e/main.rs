@@ -11,3 +11,4 @@ mod golden;
 mod kubectl;
 mod postgres;
 mod readme;
+mod workloads;

@@ -154,7 +154,7 @@ async fn controller_scale(cx: &Context<'_>, ns: &str, owner: &Value) -> Result<R
     }
     let path =
         if descriptor.custom { replicas_path(cx, &resource, version).await? } else { "/spec/replicas".to_owned() };
-    Ok(Ok((uid(&object).to_owned(), int(&object, &path).unwrap_or(if descriptor.custom { 0 } else { 1 }))))
+    Ok(Ok((uid(&object).to_owned(), int(&object, &path).unwrap_or(i64::from(!descriptor.custom)))))
 }
 
 /// Where a custom resource has its replicas, as a JSON pointer.
