@@ -6,6 +6,7 @@ pub mod apply;
 pub mod catalog;
 pub mod cel;
 pub mod crd;
+pub mod cron;
 pub mod defaults;
 pub mod names;
 pub mod openapi;

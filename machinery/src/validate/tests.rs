@@ -183,3 +183,31 @@ fn finalizers_cannot_be_added_while_an_object_goes() {
     );
     assert_eq!(changed("configmaps", going(json!(["a/b"])), going(json!([]))), Vec::<String>::new());
 }
+
+#[test]
+fn schedules_and_zones_are_read() {
+    let cron = |schedule: &str, zone: serde_json::Value| {
+        created(
+            "cronjobs.batch",
+            json!({ "spec": { "schedule": schedule, "timeZone": zone, "jobTemplate": { "spec": { "template": {
+            "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } } } } } }),
+        )
+    };
+    assert_eq!(cron("*/5 9-17 * * MON-FRI", json!("Europe/Berlin")), [""; 0]);
+    assert_eq!(
+        cron("0 25 * * *", json!("Mars/Olympus")),
+        [
+            "spec.schedule: Invalid value: \"0 25 * * *\": end of range (25) above maximum (23): 25",
+            "spec.timeZone: Invalid value: \"Mars/Olympus\": unknown time zone Mars/Olympus",
+        ]
+    );
+}
+
+#[test]
+fn containers_of_a_stateful_set_mount_its_claims() {
+    let set = json!({ "spec": { "serviceName": "s", "selector": { "matchLabels": { "a": "b" } },
+        "template": { "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [
+            { "name": "c", "image": "i", "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }] } },
+        "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": {} }] } });
+    assert_eq!(created("statefulsets.apps", set), [""; 0]);
+}

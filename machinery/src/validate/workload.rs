@@ -6,7 +6,11 @@ use super::{
     check::{At, Errors},
     pod,
 };
-use crate::{catalog::Descriptor, selector::LabelSelector};
+use crate::{
+    catalog::Descriptor,
+    cron::{Schedule, time_zone},
+    selector::LabelSelector,
+};
 
 /// The template and the selector that must find its pods.
 fn template(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
@@ -112,9 +116,21 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
                 errors.required(&schedule, "");
             } else if schedule.text().contains("TZ") {
                 errors.invalid(&schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
-            } else if !schedule.text().starts_with('@') && schedule.text().split_whitespace().count() != 5 {
-                let fields = schedule.text().split_whitespace().count();
-                errors.invalid(&schedule, &format!("expected exactly 5 fields, found {fields}: [{}]", schedule.text()));
+            } else if let Err(why) = Schedule::parse(schedule.text()) {
+                errors.invalid(&schedule, &why);
+            }
+            let zone = spec.field("timeZone");
+            if zone.exists() {
+                if zone.is_empty() {
+                    errors.invalid(&zone, "timeZone must be nil or non-empty string");
+                } else if zone.text().eq_ignore_ascii_case("local") {
+                    errors.invalid(
+                        &zone,
+                        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+                    );
+                } else if time_zone(zone.text()).is_none() {
+                    errors.invalid(&zone, &format!("unknown time zone {}", zone.text()));
+                }
             }
             errors.if_set_one_of(&spec.field("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
             for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {

