@@ -186,7 +186,7 @@ fn finalizers_cannot_be_added_while_an_object_goes() {
 
 #[test]
 fn schedules_and_zones_are_read() {
-    let cron = |schedule: &str, zone: serde_json::Value| {
+    let cron = |schedule: &str, zone: Value| {
         created(
             "cronjobs.batch",
             json!({ "spec": { "schedule": schedule, "timeZone": zone, "jobTemplate": { "spec": { "template": {

@@ -164,7 +164,7 @@ fn job(k: &Kubectl) -> Result<()> {
     k.ok(&["patch", "job", "brief", "-p", r#"{"spec":{"suspend":false}}"#])?;
     k.ok(&["wait", "--for=delete", "job/brief", "--timeout=40s"])?;
     k.ok(&["delete", "job", "pi", "broken"])?;
-    until(k, &["pods", "-l", "batch.kubernetes.io/job-name"], "{.items}", "[]")
+    until(k, &["pods", "-l", "job-name in (pi,broken)"], "{.items}", "[]")
 }
 
 const DAEMON_SET: &str = r#"
@@ -322,7 +322,7 @@ fn cron_job(k: &Kubectl) -> Result<()> {
     let table = normal(&k.ok(&["get", "cronjob", "tick"])?);
     ensure!(
         table.starts_with(
-            "NAME  SCHEDULE  TIMEZONE  SUSPEND  ACTIVE  LAST SCHEDULE  AGE\ntick  @every 1s  Europe/Berlin  True  "
+            "NAME  SCHEDULE  TIMEZONE  SUSPEND  ACTIVE  LAST SCHEDULE  AGE\ntick  @every <age>  Europe/Berlin  True  "
         ),
         "{table}"
     );
