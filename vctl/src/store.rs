@@ -57,7 +57,7 @@ impl std::str::FromStr for Secret {
 enum Place {
     /// In the data directory.
     Sqlite,
-    Postgres(PostgresAddress),
+    Postgres(Box<PostgresAddress>),
 }
 
 /// What [`StoreArgs`] say, checked.
@@ -79,7 +79,7 @@ impl StoreArgs {
     pub(crate) fn settings(&self) -> Result<StoreSettings> {
         let place = match self.store.as_ref().map(|s| s.0.as_str()) {
             None | Some("" | "sqlite") => Place::Sqlite,
-            Some(text) if PostgresAddress::is_one(text) => Place::Postgres(text.parse()?),
+            Some(text) if PostgresAddress::is_one(text) => Place::Postgres(Box::new(text.parse()?)),
             Some(_) => bail!(
                 "--store (or VCTL_STORE) must begin with postgres://; leave it out for SQLite in the data directory"
             ),
