@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
 
-.PHONY: help demo down test lint unit e2e bench generate setup setup-tools soak
+.PHONY: help demo down test lint unit e2e conformance bench generate setup setup-tools soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,10 @@ lint: setup-tools ## formatting, clippy, repository rules, licences
 unit: setup-tools
 	cargo build --locked --package vctl
 	cargo nextest run --workspace --locked --profile ci
+
+conformance: setup-tools ## upstream's API conformance behaviours, told again; prints how many checks pass
+	@cargo build --locked --package vctl
+	@set -o pipefail; cargo test --quiet --locked --package vctl-tests --test conformance -- --nocapture --test-threads=1 2>&1 | scripts/conformance-count
 
 bench: setup ## print the figures of docs/benchmarks.md
 	cargo build --locked --release --package vctl --package vctl-bench
