@@ -12,6 +12,27 @@ use serde_json::json;
 
 use crate::status::ApiError;
 
+/// 500 for what upstream's patching does not know how to answer: an error that is no API error has no reason.
+fn unknown(why: String) -> ApiError {
+    ApiError { code: 500, reason: "", message: why, details: serde_json::Value::Null }
+}
+
+/// A document as Go prints it with `%+v`: upstream's messages show patches so.
+pub fn go_text(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().map(|(k, v)| format!("{k}:{}", go_text(v))).collect();
+            entries.sort();
+            format!("map[{}]", entries.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// 422 for a patch that does not apply, as apimachinery's `NewGenericServerResponse` words it: the cause carries the reason.
 fn unprocessable(why: impl std::fmt::Display) -> ApiError {
     ApiError {

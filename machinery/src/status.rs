@@ -1,7 +1,7 @@
 //! API errors: one enum-free type that knows its HTTP code and prints itself as `meta/v1 Status`.
 //! Texts and shapes follow apimachinery's `pkg/api/errors/errors.go`.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::validate::FieldError;
 
@@ -37,11 +37,9 @@ impl ApiError {
     }
 
     fn object(group: &str, resource: &str, name: &str) -> Value {
-        let mut details = json!({ "name": name, "kind": resource });
-        if !group.is_empty() {
-            details["group"] = group.into();
-        }
-        details
+        // `StatusDetails` leaves out what is empty.
+        let fields = [("name", name), ("kind", resource), ("group", group)];
+        fields.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k.to_owned(), v.into())).collect::<Map<_, _>>().into()
     }
 
     /// 404 NotFound for an object.

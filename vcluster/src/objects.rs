@@ -106,24 +106,29 @@ impl Call {
         object: &mut Value,
         noted: Vec<String>,
     ) -> Result<(), ApiError> {
-        let unreadable = |why: &str| {
+        self.decode(descriptor, object, noted).map_err(|why| {
             ApiError::bad_request(format!(
                 "{} in version {:?} cannot be handled as a {}: {why}",
                 descriptor.kind, descriptor.version, descriptor.kind
             ))
-        };
-        let unknown = schema::decode(descriptor, object).map_err(|e| unreadable(&e))?;
+        })
+    }
+
+    /// As [`Call::check`], with only the reason when it cannot be read.
+    pub(crate) fn decode(
+        &self,
+        descriptor: &Descriptor,
+        object: &mut Value,
+        noted: Vec<String>,
+    ) -> Result<(), String> {
+        let unknown = schema::decode(descriptor, object)?;
         let mut strict = noted;
         strict.extend(unknown);
-        if strict.is_empty() {
-            return Ok(());
-        }
         match self.validation {
+            _ if strict.is_empty() => {}
             FieldValidation::Ignore => {}
             FieldValidation::Warn => strict.into_iter().for_each(|w| self.warn(w)),
-            FieldValidation::Strict => {
-                return Err(unreadable(&format!("strict decoding error: {}", strict.join(", "))));
-            }
+            FieldValidation::Strict => return Err(format!("strict decoding error: {}", strict.join(", "))),
         }
         Ok(())
     }

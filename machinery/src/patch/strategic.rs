@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::unprocessable;
+use super::{go_text, unknown};
 use crate::{
     catalog::Descriptor,
     shape::{PatchList, Shape},
@@ -21,7 +21,7 @@ const ORDER: &str = "$setElementOrder/";
 /// `$retainKeys`, `$deleteFromPrimitiveList/FIELD` and `$setElementOrder/FIELD`.
 ///
 /// # Errors
-/// 415 for custom resources, 400 for directives of the wrong form, 422 for list items without their merge key.
+/// 415 for custom resources, 400 for directives of the wrong form, 500 for list items without their merge key (as upstream).
 pub fn strategic(descriptor: &Descriptor, object: &Value, patch: &Value) -> Result<Value, ApiError> {
     if descriptor.custom {
         return Err(ApiError::unsupported_media_type(
@@ -144,7 +144,8 @@ fn merge_list(original: Vec<Value>, patch: &[Value], shape: &Shape<'_>) -> Resul
 }
 
 fn merge_keyed(original: &[Value], patch: &[Value], key: &str, shape: &Shape<'_>) -> Result<Vec<Value>, ApiError> {
-    let missing = |item: &Value| unprocessable(format!("map: {item} does not contain declared merge key: {key}"));
+    let missing =
+        |item: &Value| unknown(format!("map: {} does not contain declared merge key: {key}", go_text(item)));
     let mut rest = Vec::with_capacity(patch.len());
     let mut gone = HashSet::new();
     let mut replace = false;

@@ -126,7 +126,11 @@ impl Call {
                     Patch::Apply { .. } => return Err(ApiError::internal("an apply is no patch")),
                 };
                 if target.subresource != "scale" {
-                    self.check(descriptor, &mut patched, Vec::new())?;
+                    let shown = match patch {
+                        Patch::Strategic(p) => patch::go_text(p),
+                        _ => patched.to_string(),
+                    };
+                    self.decode(descriptor, &mut patched, Vec::new()).map_err(|why| unreadable(&shown, &why))?;
                     place(target, &mut patched)?;
                 }
                 Ok(patched)
@@ -199,6 +203,12 @@ impl Call {
         }
         Err(target.modified())
     }
+}
+
+/// 422 for a patch whose outcome is no object of the kind (`endpoints/handlers/patch.go`); `shown` is what upstream shows of it.
+fn unreadable(shown: &str, why: &str) -> ApiError {
+    let body = format!("Invalid value: {shown:?}: {why}");
+    ApiError::invalid("", "", "", &[FieldError { reason: "FieldValueInvalid", field: "patch".into(), body }])
 }
 
 /// Whether storing `new` would change nothing.

@@ -92,12 +92,35 @@ pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     clauses
 }
 
+/// As [`accept`], for what has no table: the next form that the client takes, or 406.
+pub(crate) fn accept_untabled(headers: &HeaderMap, query: &Query) -> Result<Accept, ApiError> {
+    choose(clauses(headers), headers, query, false)
+}
+
+/// What `includeObject` of the query says about the objects in a table's rows.
+pub(crate) fn include_object(query: &Query) -> Result<&str, ApiError> {
+    match query.get("includeObject") {
+        known @ ("" | "Metadata" | "Object" | "None") => Ok(known),
+        other => Err(ApiError::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or \
+             empty"
+        ))),
+    }
+}
+
 /// Chooses; JSON before protobuf where the client takes both, since every form has a JSON encoding.
 pub(crate) fn accept(headers: &HeaderMap, query: &Query) -> Result<Accept, ApiError> {
+    let accept = choose(clauses(headers), headers, query, true)?;
+    if accept.form == Form::Table {
+        include_object(query)?;
+    }
+    Ok(accept)
+}
+
+fn choose(mut clauses: Vec<Clause>, headers: &HeaderMap, query: &Query, tables: bool) -> Result<Accept, ApiError> {
     let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let browser = ["curl", "Wget", "Mozilla/5.0"].iter().any(|p| agent.starts_with(p));
     let pretty = if query.has("pretty") { query.flag("pretty") } else { browser };
-    let mut clauses = clauses(headers);
     if clauses.is_empty() {
         return Ok(Accept { pretty, ..Accept::json() });
     }
@@ -109,7 +132,7 @@ pub(crate) fn accept(headers: &HeaderMap, query: &Query) -> Result<Accept, ApiEr
         });
     }
     for clause in &clauses {
-        let Some(form) = clauses_form(clause) else { continue };
+        let Some(form) = clauses_form(clause).filter(|f| tables || *f != Form::Table) else { continue };
         let encoding = match &*clause.media {
             "application/json" | "*/*" | "application/*" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,

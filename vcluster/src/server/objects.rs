@@ -131,13 +131,13 @@ impl Special {
             Self::Log => pods::log(&context, &target).await,
             Self::Session => pods::session(context, target, request).await,
             Self::Review => {
-                let accept = negotiate::accept(&context.headers, &context.query)?;
+                let accept = negotiate::accept_untabled(&context.headers, &context.query)?;
                 let object = read_object(&context, &target.descriptor, request).await?.0;
                 let answer = review::answer(&context, &target, object).await?;
                 respond::object(StatusCode::CREATED, &answer, &accept, &context.headers, &[])
             }
             Self::Action => {
-                let accept = negotiate::accept(&context.headers, &context.query)?;
+                let accept = negotiate::accept_untabled(&context.headers, &context.query)?;
                 let call = context.call()?;
                 let limit = context.plane.shared.config.max_body;
                 let (parts, stream) = request.into_parts();
@@ -204,29 +204,51 @@ async fn get(context: &Context, target: &Target) -> Result<Response<Body>, ApiEr
     one(context, target, &accept, StatusCode::OK, &object, &call)
 }
 
+/// 422 for versions and ways of matching them that do not go together (`internalversion/validation/validation.go`).
+pub(crate) fn refuse_options(query: &crate::request::Query, watch: bool) -> Result<(), ApiError> {
+    let (text, exactness, initial) =
+        (query.get("resourceVersion"), query.get("resourceVersionMatch"), query.has("sendInitialEvents"));
+    let mut errors = Vec::new();
+    let forbidden = |why: &str| ("resourceVersionMatch", "FieldValueForbidden", format!("Forbidden: {why}"));
+    let mut refuse = |(field, reason, body): (&str, &'static str, String)| {
+        errors.push(vctl_machinery::validate::FieldError { reason, field: field.to_owned(), body });
+    };
+    if watch && initial && exactness != "NotOlderThan" {
+        refuse(forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+    }
+    if !exactness.is_empty() {
+        if watch && !initial {
+            refuse(forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+        } else if !watch && text.is_empty() {
+            refuse(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        }
+        if !watch && !query.get("continue").is_empty() {
+            refuse(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+        }
+        let known: &[&str] = if watch { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
+        if !known.contains(&exactness) {
+            let list: Vec<String> = known.iter().map(|k| format!("{k:?}")).collect();
+            let body = format!("Unsupported value: {exactness:?}: supported values: {}", list.join(", "));
+            refuse(("resourceVersionMatch", "FieldValueNotSupported", body));
+        }
+        if !watch && exactness == "Exact" && text == "0" {
+            refuse(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+        }
+        if watch && !query.get("continue").is_empty() {
+            refuse(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    if !watch && initial {
+        let body = "Forbidden: sendInitialEvents is forbidden for list".to_owned();
+        refuse(("sendInitialEvents", "FieldValueForbidden", body));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
+}
+
 /// Which revision the query asks for.
 pub(crate) fn at(query: &crate::request::Query) -> Result<At, ApiError> {
     let (text, exactness) = (query.get("resourceVersion"), query.get("resourceVersionMatch"));
-    let forbidden =
-        |why: &str| Err(list_error("resourceVersionMatch", "FieldValueForbidden", format!("Forbidden: {why}")));
-    if !exactness.is_empty() {
-        if text.is_empty() && !query.has("sendInitialEvents") {
-            return forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
-        }
-        if !query.get("continue").is_empty() {
-            return forbidden("resourceVersionMatch is forbidden when continue is provided");
-        }
-        if !matches!(exactness, "Exact" | "NotOlderThan") {
-            return Err(list_error(
-                "resourceVersionMatch",
-                "FieldValueNotSupported",
-                format!("Unsupported value: {exactness:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""),
-            ));
-        }
-        if exactness == "Exact" && text == "0" {
-            return forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-        }
-    }
+    refuse_options(query, false)?;
     if text.is_empty() {
         return Ok(At::Newest);
     }

@@ -29,14 +29,8 @@ const LIFETIME: std::ops::Range<u64> = 1800..3600;
 fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
     let q = &context.query;
     let initial = q.flag("sendInitialEvents") && q.has("sendInitialEvents");
+    objects::refuse_options(q, true)?;
     if q.has("sendInitialEvents") {
-        if q.get("resourceVersionMatch") != "NotOlderThan" {
-            return Err(objects::list_error(
-                "resourceVersionMatch",
-                "FieldValueForbidden",
-                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan".into(),
-            ));
-        }
         if initial && !q.flag("allowWatchBookmarks") {
             return Err(objects::list_error(
                 "allowWatchBookmarks",
@@ -44,12 +38,6 @@ fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
                 "Forbidden: sendInitialEvents requires allowWatchBookmarks to be set".into(),
             ));
         }
-    } else if !q.get("resourceVersionMatch").is_empty() {
-        return Err(objects::list_error(
-            "resourceVersionMatch",
-            "FieldValueForbidden",
-            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided".into(),
-        ));
     }
     let from = match q.get("resourceVersion") {
         "" | "0" => None,
