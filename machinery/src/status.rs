@@ -39,7 +39,12 @@ impl ApiError {
     fn object(group: &str, resource: &str, name: &str) -> Value {
         // `StatusDetails` leaves out what is empty.
         let fields = [("name", name), ("kind", resource), ("group", group)];
-        fields.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k.to_owned(), v.into())).collect::<Map<_, _>>().into()
+        fields
+            .into_iter()
+            .filter(|(_, v)| !v.is_empty())
+            .map(|(k, v)| (k.to_owned(), v.into()))
+            .collect::<Map<_, _>>()
+            .into()
     }
 
     /// 404 NotFound for an object.

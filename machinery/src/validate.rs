@@ -2,9 +2,12 @@
 
 mod aggregation;
 mod check;
+mod classes;
 mod cluster;
 mod metadata;
 mod pod;
+mod secret;
+mod security;
 mod webhook;
 mod workload;
 
@@ -47,6 +50,10 @@ pub fn create(descriptor: &Descriptor, object: &Value) -> Vec<FieldError> {
         definition.validate_create(object, &mut errors.0);
     } else if !descriptor.custom {
         kind(descriptor, &root, &mut errors);
+        let ephemeral = root.field("spec").field("ephemeralContainers");
+        if descriptor.group.is_empty() && descriptor.plural == "pods" && !ephemeral.is_empty() {
+            errors.forbidden(&ephemeral, "cannot be set on create");
+        }
     }
     if is_definition(descriptor) {
         crd::definition::validate_create(object, &mut errors.0);
@@ -63,6 +70,9 @@ pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Val
     if let Some(definition) = &descriptor.definition {
         definition.validate_update(subresource, documents.0, documents.1, &mut errors.0);
     }
+    if subresource == "ephemeralcontainers" {
+        classes::ephemeral_containers(&new, &old, &mut errors);
+    }
     if subresource.is_empty() && !descriptor.custom {
         // Only what changes is checked: an object that is there must be able to lose its finalizers.
         if !check::same(new.field("spec").value, old.field("spec").value) || !new.field("spec").exists() {
@@ -73,6 +83,7 @@ pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Val
         }
         workload::update(descriptor, &new, &old, &mut errors);
         cluster::update(descriptor, &new, &old, &mut errors);
+        classes::update(descriptor, &new, &old, &mut errors);
         if is_definition(descriptor) && !check::same(new.field("spec").value, old.field("spec").value) {
             crd::definition::validate_update(documents.0, documents.1, &mut errors.0);
         }
@@ -107,6 +118,7 @@ fn kind(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
     }
     workload::common(descriptor, object, errors);
     cluster::common(descriptor, object, errors);
+    classes::common(descriptor, object, errors);
 }
 
 #[cfg(test)]

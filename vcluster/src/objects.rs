@@ -115,12 +115,7 @@ impl Call {
     }
 
     /// As [`Call::check`], with only the reason when it cannot be read.
-    pub(crate) fn decode(
-        &self,
-        descriptor: &Descriptor,
-        object: &mut Value,
-        noted: Vec<String>,
-    ) -> Result<(), String> {
+    pub(crate) fn decode(&self, descriptor: &Descriptor, object: &mut Value, noted: Vec<String>) -> Result<(), String> {
         let unknown = schema::decode(descriptor, object)?;
         let mut strict = noted;
         strict.extend(unknown);

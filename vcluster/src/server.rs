@@ -119,37 +119,57 @@ impl Context {
             ("", "componentstatuses") => call.warn("v1 ComponentStatus is deprecated in v1.19+".into()),
             _ => {}
         }
+        let options = options_kind(&self.info.verb);
         let dry_runs: Vec<&str> = self.query.all("dryRun").collect();
-        call.dry_run = dry_run(&dry_runs)?;
+        check_manager(options, self.query.get("fieldManager"))?;
+        call.dry_run = dry_run(options, &dry_runs)?;
         call.validation = match self.query.get("fieldValidation") {
             "Strict" => FieldValidation::Strict,
             "Ignore" => FieldValidation::Ignore,
             "Warn" | "" => FieldValidation::Warn,
             other => {
-                return Err(option_error("fieldValidation", other, "\"Ignore\", \"Strict\", \"Warn\""));
+                let body =
+                    format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
+                return Err(option_error(options, "fieldValidation", "FieldValueNotSupported", body));
             }
         };
         Ok(call)
     }
 }
 
-/// Whether nothing is to be stored.
-pub(crate) fn dry_run(values: &[&str]) -> Result<bool, ApiError> {
-    match values.iter().find(|v| **v != "All") {
-        Some(other) => Err(option_error("dryRun", other, "\"All\"")),
-        None => Ok(!values.is_empty()),
+/// The options that a verb takes.
+fn options_kind(verb: &str) -> &'static str {
+    match verb {
+        "update" => "UpdateOptions",
+        "patch" => "PatchOptions",
+        "delete" | "deletecollection" => "DeleteOptions",
+        _ => "CreateOptions",
     }
 }
 
-fn option_error(field: &str, value: &str, supported: &str) -> ApiError {
-    ApiError::invalid(
-        "meta.k8s.io",
-        "CreateOptions",
-        "",
-        &[vctl_machinery::validate::FieldError {
-            reason: "FieldValueNotSupported",
-            field: field.to_owned(),
-            body: format!("Unsupported value: {value:?}: supported values: {supported}"),
-        }],
-    )
+/// Managers have names of at most 128 bytes that can be printed.
+fn check_manager(options: &str, manager: &str) -> Result<(), ApiError> {
+    if manager.len() > 128 {
+        let body = "Too long: may not be more than 128 bytes".to_owned();
+        return Err(option_error(options, "fieldManager", "FieldValueTooLong", body));
+    }
+    if let Some((at, c)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+        let body = format!("Invalid value: {manager:?}: invalid character U+{:04X} (at position {at})", u32::from(c));
+        return Err(option_error(options, "fieldManager", "FieldValueInvalid", body));
+    }
+    Ok(())
+}
+
+/// Whether nothing is to be stored; `options` is the kind that the values are of.
+pub(crate) fn dry_run(options: &str, values: &[&str]) -> Result<bool, ApiError> {
+    if values.iter().any(|v| *v != "All") {
+        let body = format!("Unsupported value: {}: supported values: \"All\"", serde_json::json!(values));
+        return Err(option_error(options, "dryRun", "FieldValueNotSupported", body));
+    }
+    Ok(!values.is_empty())
+}
+
+fn option_error(options: &str, field: &str, reason: &'static str, body: String) -> ApiError {
+    let error = vctl_machinery::validate::FieldError { reason, field: field.to_owned(), body };
+    ApiError::invalid("meta.k8s.io", options, "", &[error])
 }

@@ -163,7 +163,8 @@ pub(crate) fn bind(target: &Target, pod: &Value, binding: &Value, now: &str) -> 
     }
     let bound = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     if !bound.is_empty() {
-        return Err(target.conflict(&format!("pod {} is already assigned to node {bound:?}", target.name)));
+        let why = format!("pod {} is already assigned to node {bound:?}", target.name);
+        return Err(ApiError::conflict("", "pods/binding", &target.name, &why));
     }
     let uid = meta(binding, "uid");
     if !uid.is_empty() && uid != meta(pod, "uid") {

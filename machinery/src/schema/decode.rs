@@ -209,7 +209,12 @@ impl Decoder {
                     if entry.is_null() {
                         *entry = self.zero(of_values);
                     }
-                    self.value(of_values, entry, &join(path, key), of)?;
+                    // Go names the map, not its key, for a value of the wrong type.
+                    let at = match &**of_values {
+                        FieldType::Struct(_) | FieldType::Map(_) | FieldType::List(_) => join(path, key),
+                        _ => path.to_owned(),
+                    };
+                    self.value(of_values, entry, &at, of)?;
                 }
                 Ok(())
             }

@@ -60,6 +60,17 @@ const EVENT: &[&str] = &[
     "type",
 ];
 
+/// Whether the kind registers fields of its own upstream (`AddFieldLabelConversionsFor..`).
+fn has_own(descriptor: &Descriptor) -> bool {
+    matches!(
+        (descriptor.group.as_str(), descriptor.plural.as_str()),
+        ("", "pods" | "nodes" | "replicationcontrollers" | "events" | "namespaces" | "secrets" | "services")
+            | ("events.k8s.io", "events")
+            | ("batch", "jobs")
+            | ("certificates.k8s.io", "certificatesigningrequests")
+    )
+}
+
 impl FieldSelector {
     /// Parses `a=b,c!=d` and checks that the resource supports the fields.
     ///
@@ -74,7 +85,11 @@ impl FieldSelector {
             let (field, equals, value) =
                 operator(term).ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
             if !supported(descriptor, field) {
-                return Err(format!("field label not supported: {field}"));
+                return Err(if has_own(descriptor) {
+                    format!("field label not supported: {field}")
+                } else {
+                    format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+                });
             }
             let value =
                 unescape(value).ok_or_else(|| format!("invalid field selector: invalid escape sequence in {value}"))?;

@@ -11,7 +11,14 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
     let spec = object.field("spec");
     match (descriptor.group.as_str(), descriptor.plural.as_str()) {
         ("", "services") => service(&spec, errors),
-        ("", "configmaps" | "secrets") => data(object, errors),
+        ("", "configmaps") => {
+            data(object, errors);
+            super::secret::config_map(object, errors);
+        }
+        ("", "secrets") => {
+            data(object, errors);
+            super::secret::secret(object, errors);
+        }
         ("", "persistentvolumeclaims") => {
             modes(&spec, errors);
             let storage = spec.field("resources").field("requests").field("storage");
@@ -172,7 +179,8 @@ fn modes(spec: &At<'_>, errors: &mut Errors) {
         errors.required(&modes, "at least 1 access mode is required");
     }
     for mode in modes.items() {
-        errors.if_set_one_of(&mode, &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
+        let at = At { value: mode.value, path: modes.path.clone() };
+        errors.if_set_one_of(&at, &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
     }
 }
 

@@ -7,6 +7,39 @@ use serde_json::Value;
 use super::check::{At, Errors, port_name_errors, same};
 use crate::{names, quantity};
 
+/// Kinds of volumes in the order in which upstream looks at them: all but the first are too many.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
 /// The spec of a pod or template; `policies` are the restart policies that may be.
 pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
     let mut volumes = HashSet::new();
@@ -16,12 +49,22 @@ pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
         if !name.is_empty() && !volumes.insert(name.text()) {
             errors.duplicate(&name);
         }
-        let sources =
-            volume.value.as_object().map_or(0, |m| m.iter().filter(|(k, v)| *k != "name" && !v.is_null()).count());
-        match sources {
-            0 => errors.required(&volume, "must specify a volume type"),
-            1 => {}
-            _ => errors.forbidden(&volume, "may not specify more than 1 volume type"),
+        let mut sources: Vec<&str> = volume
+            .value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(k, v)| *k != "name" && !v.is_null())
+            .map(|(k, _)| k.as_str())
+            .collect();
+        sources.sort_by_key(|s| SOURCES.iter().position(|known| known == s));
+        match sources.as_slice() {
+            [] => errors.required(&volume, "must specify a volume type"),
+            [_, more @ ..] => {
+                for source in more {
+                    errors.forbidden(&volume.field(source), "may not specify more than 1 volume type");
+                }
+            }
         }
         let path = volume.field("hostPath");
         if path.exists() && path.field("path").is_empty() {
@@ -51,7 +94,22 @@ pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
     errors.one_of(&spec.field("restartPolicy"), policies);
     errors.one_of(&spec.field("dnsPolicy"), &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]);
     errors.non_negative(&spec.field("terminationGracePeriodSeconds"));
-    errors.positive(&spec.field("activeDeadlineSeconds"));
+    let deadline = spec.field("activeDeadlineSeconds");
+    if deadline.value.as_i64().is_some_and(|n| !(1..=i64::from(i32::MAX)).contains(&n)) {
+        errors.invalid(&deadline, "must be between 1 and 2147483647, inclusive");
+    }
+    if spec.field("dnsPolicy").text() == "None" {
+        let config = spec.field("dnsConfig");
+        if !config.exists() {
+            errors.required(&config, "must provide `dnsConfig` when `dnsPolicy` is None");
+        } else if config.field("nameservers").is_empty() {
+            errors.required(
+                &config.field("nameservers"),
+                "must provide at least one DNS nameserver when `dnsPolicy` is None",
+            );
+        }
+    }
+    super::security::pod(&spec.field("securityContext"), errors);
     errors.labels(&spec.field("nodeSelector"));
     errors.if_named(&spec.field("serviceAccountName"), names::dns_subdomain_errors);
     errors.if_named(&spec.field("nodeName"), names::dns_subdomain_errors);
@@ -145,6 +203,7 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
         }
     }
     resources(&container.field("resources"), errors);
+    super::security::container(&container.field("securityContext"), errors);
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.field(name);
         if !probe.exists() {
@@ -200,6 +259,11 @@ pub(super) fn resources(resources: &At<'_>, errors: &mut Errors) {
         for (name, amount) in map.entries() {
             for why in names::qualified_name_errors(name) {
                 errors.invalid_value(&amount, name, &why);
+            }
+            let standard = matches!(&**name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+            if !name.contains('/') && !standard {
+                errors.invalid_value(&amount, name, "must be a standard resource type or fully qualified");
+                errors.invalid_value(&amount, name, "must be a standard resource for containers");
             }
             errors.quantity(&amount);
         }

@@ -19,18 +19,21 @@ fn template(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
     pod::spec(&template.field("spec"), policies, errors);
 }
 
-fn selected(spec: &At<'_>, errors: &mut Errors) {
+/// `kind` is what an empty selector is invalid for.
+fn selected(spec: &At<'_>, kind: &str, errors: &mut Errors) {
     let selector = spec.field("selector");
+    let labels = spec.field("template").field("metadata").field("labels");
     if !selector.exists() {
         errors.required(&selector, "");
+        // No selector finds nothing.
+        errors.invalid(&labels, "`selector` does not match template `labels`");
         return;
     }
     errors.selector(&selector);
     if selector.field("matchLabels").is_empty() && selector.field("matchExpressions").is_empty() {
-        errors.invalid(&selector, "empty selector is invalid for deployment");
+        errors.invalid(&selector, &format!("empty selector is invalid for {kind}"));
         return;
     }
-    let labels = spec.field("template").field("metadata").field("labels");
     if let Ok(parsed) = LabelSelector::from_object(selector.value)
         && !parsed.matches(labels.value)
     {
@@ -60,7 +63,7 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
     match descriptor.plural.as_str() {
         "deployments" => {
             errors.non_negative(&spec.field("replicas"));
-            selected(&spec, errors);
+            selected(&spec, "deployment", errors);
             template(&spec, &["Always"], errors);
             let strategy = spec.field("strategy");
             errors.if_set_one_of(&strategy.field("type"), &["Recreate", "RollingUpdate"]);
@@ -71,6 +74,10 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
                 let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
                 int_or_percent(&unavailable, errors);
                 int_or_percent(&surge, errors);
+                let percent = unavailable.text().strip_suffix('%').and_then(|n| n.parse::<u32>().ok());
+                if percent.is_some_and(|n| n > 100) {
+                    errors.invalid(&unavailable, "must not be greater than 100%");
+                }
                 if is_zero(&unavailable) && is_zero(&surge) {
                     errors.invalid(&unavailable, "may not be 0 when `maxSurge` is 0");
                 }
@@ -89,7 +96,13 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
                 errors.non_negative(&spec.field(field));
             }
-            selected(&spec, errors);
+            // Replica sets say "deployment" upstream, too.
+            let kind = match descriptor.plural.as_str() {
+                "daemonsets" => "daemonset",
+                "statefulsets" => "statefulset",
+                _ => "deployment",
+            };
+            selected(&spec, kind, errors);
             if descriptor.plural == "statefulsets" {
                 // As upstream: containers mount the claim templates, which are no volumes of the template.
                 let template = spec.field("template");
@@ -101,13 +114,38 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             if descriptor.plural != "replicasets" {
                 errors.if_set_one_of(&spec.field("updateStrategy").field("type"), &["OnDelete", "RollingUpdate"]);
             }
-            errors.if_set_one_of(&spec.field("podManagementPolicy"), &["OrderedReady", "Parallel"]);
+            let management = spec.field("podManagementPolicy");
+            if management.exists() && !matches!(management.text(), "OrderedReady" | "Parallel") {
+                errors.invalid(&management, "must be 'OrderedReady' or 'Parallel'");
+            }
+            if descriptor.plural == "statefulsets" {
+                errors.non_negative(&spec.field("updateStrategy").field("rollingUpdate").field("partition"));
+            }
         }
         "jobs" => {
             job(&spec, errors);
             let selector = spec.field("selector");
             if !selector.exists() {
                 errors.required(&selector, "");
+            }
+        }
+        "replicationcontrollers" => {
+            errors.non_negative(&spec.field("replicas"));
+            errors.non_negative(&spec.field("minReadySeconds"));
+            let selector = spec.field("selector");
+            if selector.is_empty() {
+                errors.required(&selector, "");
+            }
+            errors.labels(&selector);
+            let given = spec.field("template");
+            if given.field("spec").field("containers").exists() {
+                let labels = given.field("metadata").field("labels");
+                if !selector.entries().all(|(key, at)| labels.value.get(key) == Some(at.value)) {
+                    errors.invalid(&labels, "`selector` does not match template `labels`");
+                }
+                template(&spec, &["Always"], errors);
+            } else {
+                errors.required(&given, "");
             }
         }
         "cronjobs" => {

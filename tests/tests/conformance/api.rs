@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    path::{Path, PathBuf},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -35,6 +36,8 @@ pub(crate) struct Api {
     server: String,
     /// The namespace of this check.
     pub(crate) ns: String,
+    /// The environment's kubeconfig, and the directory that it is in.
+    pub(crate) kubeconfig: PathBuf,
     headers: HeaderMap,
 }
 
@@ -95,10 +98,10 @@ fn media(kind: &str) -> &str {
 
 impl Api {
     /// A client with the credentials of a kubeconfig.
-    pub(crate) fn new(kubeconfig: &str) -> Result<Self> {
+    pub(crate) fn new(kubeconfig: &Path) -> Result<Self> {
         // The provider may be there already: every environment's client installs it.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let config: Value = serde_yaml::from_str(kubeconfig)?;
+        let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
         let part = |pointer: &str| -> Result<Vec<u8>> {
             Ok(BASE64_STANDARD.decode(config.pointer(pointer).and_then(Value::as_str).context("kubeconfig")?)?)
         };
@@ -110,7 +113,13 @@ impl Api {
             .tls_certs_only([Certificate::from_pem(&authority)?])
             .identity(Identity::from_pem(&identity)?)
             .build()?;
-        Ok(Self { client, server: server.to_owned(), ns: "default".into(), headers: HeaderMap::new() })
+        Ok(Self {
+            client,
+            server: server.to_owned(),
+            ns: "default".into(),
+            kubeconfig: kubeconfig.to_owned(),
+            headers: HeaderMap::new(),
+        })
     }
 
     /// The same without a client certificate.

@@ -1,6 +1,6 @@
 //! The registry of refusals: requests with the Status that upstream answers with, each with its origin in upstream's sources.
 //!
-//! An entry of `golden/*.yaml`: `name`, `origin`, `given` (requests that must succeed first), `request` and `answer`. A request is
+//! An entry of `golden/*.yaml`: `name`, `origin`, `given` (requests that must succeed first), `wait` (a path, and what must be there before), `request` and `answer`. A request is
 //! `METHOD PATH` under `do`, with `body`, or `raw` text, `type` (media type or patch type), `as` (a user) and `headers`. The answer is `code`, `reason` and `message`, and
 //! `details` where upstream has some; or `invalid: [Kind.group, name, [[reason, field, text], ..]]`, from which all of these follow. `<..>` in a message is any text.
 
@@ -62,6 +62,9 @@ fn run(entry: &Value, api: &Api) -> Result<()> {
     for step in entry["given"].as_array().into_iter().flatten() {
         send(api, step)?.ok().context("given")?;
     }
+    if let Some(path) = entry["wait"]["path"].as_str() {
+        api.wait_for(path, entry["wait"]["has"].as_str().unwrap_or("{}"))?;
+    }
     let answer = send(api, &entry["request"])?;
     let wanted: Value = serde_json::from_str(&entry["answer"].to_string().replace("{ns}", &api.ns))?;
     let wanted = expand(&wanted)?;
@@ -77,7 +80,8 @@ fn run(entry: &Value, api: &Api) -> Result<()> {
         // Causes are compared one by one, their texts as messages are.
         let (causes, wanted) = (said["causes"].take(), expected["causes"].take());
         subset(&said, &expected, "details").with_context(|| answer.body.to_string())?;
-        let (causes, wanted) = (causes.as_array().cloned().unwrap_or_default(), wanted.as_array().cloned().unwrap_or_default());
+        let (causes, wanted) =
+            (causes.as_array().cloned().unwrap_or_default(), wanted.as_array().cloned().unwrap_or_default());
         ensure!(causes.len() == wanted.len(), "{} causes, not {}: {causes:?}", causes.len(), wanted.len());
         for (said, expected) in causes.iter().zip(&wanted) {
             for field in ["reason", "field"] {
@@ -98,8 +102,7 @@ fn expand(wanted: &Value) -> Result<Value> {
     };
     let texts: Vec<String> = errors.iter().map(|e| format!("{}: {}", text(&e[1]), text(&e[2]))).collect();
     let list = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
-    let causes: Vec<Value> =
-        errors.iter().map(|e| json!({ "reason": e[0], "field": e[1], "message": e[2] })).collect();
+    let causes: Vec<Value> = errors.iter().map(|e| json!({ "reason": e[0], "field": e[1], "message": e[2] })).collect();
     let (bare, group) = kind.split_once('.').unwrap_or((kind, ""));
     let mut details = json!({ "kind": bare, "causes": causes });
     if !group.is_empty() {
@@ -108,7 +111,9 @@ fn expand(wanted: &Value) -> Result<Value> {
     if !name.is_empty() {
         details["name"] = name.as_str().into();
     }
-    Ok(json!({ "code": 422, "reason": "Invalid", "message": format!("{kind} {name:?} is invalid: {list}"), "details": details }))
+    Ok(
+        json!({ "code": 422, "reason": "Invalid", "message": format!("{kind} {name:?} is invalid: {list}"), "details": details }),
+    )
 }
 
 fn text(value: &Value) -> &str {

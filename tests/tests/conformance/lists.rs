@@ -56,8 +56,11 @@ pub(crate) fn checks(s: &mut Suite) {
         fill(api, 6)?;
         let first = api.get("v1~/podtemplates?limit=2").is(200)?;
         api.delete("v1~/podtemplates/template-005").ok()?;
-        api.post("v1~/podtemplates", "{metadata: {name: template-006}, template: {spec: {containers: [{name: c, image: i}]}}}")
-            .is(201)?;
+        api.post(
+            "v1~/podtemplates",
+            "{metadata: {name: template-006}, template: {spec: {containers: [{name: c, image: i}]}}}",
+        )
+        .is(201)?;
         let mut next = first.text("/metadata/continue").to_owned();
         let mut names = first.names().len();
         while !next.is_empty() {
@@ -72,7 +75,10 @@ pub(crate) fn checks(s: &mut Suite) {
     });
     s.check("a list without limit is whole and has no continue token", CHUNKS, |api| {
         fill(api, 7)?;
-        let list = api.get("v1~/podtemplates").is(200)?.has("{kind: PodTemplateList, apiVersion: v1, metadata: {continue: null, remainingItemCount: null}}")?;
+        let list = api
+            .get("v1~/podtemplates")
+            .is(200)?
+            .has("{kind: PodTemplateList, apiVersion: v1, metadata: {continue: null, remainingItemCount: null}}")?;
         ensure!(list.names().len() == 7, "{:?}", list.names());
         Ok(())
     });
@@ -84,7 +90,9 @@ pub(crate) fn checks(s: &mut Suite) {
         Ok(())
     });
     s.check("a continue token of nonsense is 400", CHUNKS, |api| {
-        api.get("v1~/podtemplates?limit=5&continue=nonsense").refused(400, "BadRequest", "continue key is not valid").map(drop)
+        api.get("v1~/podtemplates?limit=5&continue=nonsense")
+            .refused(400, "BadRequest", "continue key is not valid")
+            .map(drop)
     });
     s.check("a continue token of another resource version format is 400", EXPIRED, |api| {
         // {"v":"meta.k8s.io/v2","rv":1,"start":"a"}
@@ -122,7 +130,10 @@ pub(crate) fn checks(s: &mut Suite) {
         Ok(())
     });
     s.check("resourceVersion=0 is any version", VERSIONS, |api| {
-        api.get("v1~/configmaps?resourceVersion=0").is(200)?.has("{kind: ConfigMapList, metadata: {resourceVersion: <any>}}").map(drop)
+        api.get("v1~/configmaps?resourceVersion=0")
+            .is(200)?
+            .has("{kind: ConfigMapList, metadata: {resourceVersion: <any>}}")
+            .map(drop)
     });
     s.check("resourceVersion=N is not older than N", VERSIONS, |api| {
         let made = api.post("v1~/configmaps", "{metadata: {name: a}}").is(201)?;
@@ -149,18 +160,40 @@ pub(crate) fn checks(s: &mut Suite) {
         fill(api, 4)?;
         let at = api.get("v1~/podtemplates").is(200)?.version().to_owned();
         api.delete("v1~/podtemplates?labelSelector=even%3Dtrue").is(200)?;
-        let first = api.get(&format!("v1~/podtemplates?resourceVersion={at}&resourceVersionMatch=Exact&limit=3")).is(200)?;
+        let first =
+            api.get(&format!("v1~/podtemplates?resourceVersion={at}&resourceVersionMatch=Exact&limit=3")).is(200)?;
         ensure!(first.names().len() == 3 && first.version() == at, "{:?} {}", first.names(), first.version());
-        let next = api.get(&format!("v1~/podtemplates?limit=3&continue={}", first.text("/metadata/continue"))).is(200)?;
+        let next =
+            api.get(&format!("v1~/podtemplates?limit=3&continue={}", first.text("/metadata/continue"))).is(200)?;
         ensure!(next.names() == ["template-003"], "{:?}", next.names());
         Ok(())
     });
     for (name, query, message) in [
-        ("resourceVersionMatch without a version", "resourceVersionMatch=Exact", "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"),
-        ("Exact at 0", "resourceVersion=0&resourceVersionMatch=Exact", "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
-        ("an unknown match", "resourceVersion=1&resourceVersionMatch=Sometimes", "resourceVersionMatch: Unsupported value: \"Sometimes\": supported values: \"Exact\", \"NotOlderThan\""),
-        ("a match with continue", "resourceVersion=1&resourceVersionMatch=Exact&limit=1&continue=x", "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"),
-        ("sendInitialEvents in a list", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
+        (
+            "resourceVersionMatch without a version",
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            "Exact at 0",
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        (
+            "an unknown match",
+            "resourceVersion=1&resourceVersionMatch=Sometimes",
+            "resourceVersionMatch: Unsupported value: \"Sometimes\": supported values: \"Exact\", \"NotOlderThan\"",
+        ),
+        (
+            "a match with continue",
+            "resourceVersion=1&resourceVersionMatch=Exact&limit=1&continue=x",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        ),
+        (
+            "sendInitialEvents in a list",
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+        ),
     ] {
         s.check(format!("{name} is 422"), VERSIONS, move |api| {
             api.get(&format!("v1~/configmaps?{query}")).refused(422, "Invalid", message).map(drop)
@@ -170,12 +203,16 @@ pub(crate) fn checks(s: &mut Suite) {
         let answer = api.get("v1~/configmaps?resourceVersion=999999999").refused(504, "Timeout", "Too large resource version: 999999999, current: ")?;
         answer.has("{details: {retryAfterSeconds: <any>, causes: [{reason: ResourceVersionTooLarge, message: Too large resource version}]}}").map(drop)
     });
-    s.check("a version that is none is refused", "staging/src/k8s.io/apiserver/pkg/storage/versioner.go APIObjectVersioner.ParseResourceVersion", |api| {
-        let answer = api.get("v1~/configmaps?resourceVersion=abc");
-        ensure!(answer.code == 400 || answer.code == 422, "{answer:?}");
-        answer.clone().has("{kind: Status, status: Failure}")?;
-        Ok(())
-    });
+    s.check(
+        "a version that is none is refused",
+        "staging/src/k8s.io/apiserver/pkg/storage/versioner.go APIObjectVersioner.ParseResourceVersion",
+        |api| {
+            let answer = api.get("v1~/configmaps?resourceVersion=abc");
+            ensure!(answer.code == 400 || answer.code == 422, "{answer:?}");
+            answer.clone().has("{kind: Status, status: Failure}")?;
+            Ok(())
+        },
+    );
     s.check("get with a version is not older than it", VERSIONS, |api| {
         let made = api.post("v1~/configmaps", "{metadata: {name: a}}").is(201)?;
         api.get(&format!("v1~/configmaps/a?resourceVersion={}", made.version())).is(200)?;
@@ -259,14 +296,24 @@ fn selectors(s: &mut Suite) {
         });
     }
     s.check("fields that cannot be selected are 400", FIELDS, |api| {
-        for (path, field) in [("v1~/configmaps", "data.x"), ("v1~/pods", "spec.hostname"), ("apps/v1~/deployments", "status.replicas")] {
-            api.get(&format!("{path}?fieldSelector={field}%3D1")).refused(400, "BadRequest", "field label not supported")?;
+        for (path, field) in
+            [("v1~/configmaps", "data.x"), ("v1~/pods", "spec.hostname"), ("apps/v1~/deployments", "status.replicas")]
+        {
+            api.get(&format!("{path}?fieldSelector={field}%3D1")).refused(
+                400,
+                "BadRequest",
+                "field label not supported",
+            )?;
         }
         Ok(())
     });
     s.check("selectors that do not parse are 400", LABELS, |api| {
         for selector in ["a%20b", "a%3Db%3Dc", "in%20(", "%21", "a%20in%20(b"] {
-            api.get(&format!("v1~/configmaps?labelSelector={selector}")).refused(400, "BadRequest", "unable to parse requirement")?;
+            api.get(&format!("v1~/configmaps?labelSelector={selector}")).refused(
+                400,
+                "BadRequest",
+                "unable to parse requirement",
+            )?;
         }
         Ok(())
     });
@@ -298,12 +345,20 @@ fn tables(s: &mut Suite) {
         ensure!(table.at("/columnDefinitions").as_array().is_some_and(|c| c.len() >= 2), "columns");
         Ok(())
     });
-    s.check("a kind that has no columns says name and age", "staging/src/k8s.io/apiserver/pkg/registry/rest/table.go NewDefaultTableConvertor", |api| {
-        api.post("v1~/limitranges", "{metadata: {name: l}, spec: {limits: []}}").is(201)?;
-        let table = api.with("Accept", TABLE).get("v1~/limitranges").is(200)?;
-        ensure!(table.at("/columnDefinitions/0/name") == "Name" && table.at("/rows/0/cells/0") == "l", "{}", table.body);
-        Ok(())
-    });
+    s.check(
+        "a kind that has no columns says name and age",
+        "staging/src/k8s.io/apiserver/pkg/registry/rest/table.go NewDefaultTableConvertor",
+        |api| {
+            api.post("v1~/limitranges", "{metadata: {name: l}, spec: {limits: []}}").is(201)?;
+            let table = api.with("Accept", TABLE).get("v1~/limitranges").is(200)?;
+            ensure!(
+                table.at("/columnDefinitions/0/name") == "Name" && table.at("/rows/0/cells/0") == "l",
+                "{}",
+                table.body
+            );
+            Ok(())
+        },
+    );
     s.check("an unknown conversion is 406", "[sig-api-machinery] Servers with support for Table transformation should return a 406 for a backend which does not implement metadata", |api| {
         api.with("Accept", "application/json;as=Unknown;v=v1;g=meta.k8s.io").get("v1~/pods").refused(406, "NotAcceptable", "only the following media types are accepted: ")?;
         api.with("Accept", "text/csv").get("v1~/pods").refused(406, "NotAcceptable", "only the following media types are accepted: ").map(drop)
@@ -314,13 +369,19 @@ fn tables(s: &mut Suite) {
             .refused(406, "NotAcceptable", "")
             .map(drop)
     });
-    s.check("includeObject=Object and None", "staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable", |api| {
-        api.post("v1~/configmaps", "{metadata: {name: a}, data: {k: v}}").is(201)?;
-        let api = api.with("Accept", TABLE);
-        api.get("v1~/configmaps/a?includeObject=Object").is(200)?.has("{rows: [{object: {kind: ConfigMap, apiVersion: v1, data: {k: v}}}]}")?;
-        api.get("v1~/configmaps/a?includeObject=None").is(200)?.has("{rows: [{object: null}]}")?;
-        api.get("v1~/configmaps/a?includeObject=Everything").refused(400, "BadRequest", "").map(drop)
-    });
+    s.check(
+        "includeObject=Object and None",
+        "staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go asTable",
+        |api| {
+            api.post("v1~/configmaps", "{metadata: {name: a}, data: {k: v}}").is(201)?;
+            let api = api.with("Accept", TABLE);
+            api.get("v1~/configmaps/a?includeObject=Object")
+                .is(200)?
+                .has("{rows: [{object: {kind: ConfigMap, apiVersion: v1, data: {k: v}}}]}")?;
+            api.get("v1~/configmaps/a?includeObject=None").is(200)?.has("{rows: [{object: null}]}")?;
+            api.get("v1~/configmaps/a?includeObject=Everything").refused(400, "BadRequest", "").map(drop)
+        },
+    );
     s.check("only metadata: PartialObjectMetadata and its list", TABLES, |api| {
         api.post("v1~/configmaps", "{metadata: {name: a, labels: {l: a}}, data: {k: v}}").is(201)?;
         api.with("Accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")

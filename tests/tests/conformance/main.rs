@@ -4,7 +4,12 @@
 //! or the source that decides it. `make conformance` runs them all and prints how many passed.
 
 mod api;
+mod apply;
+mod auth;
+mod clients;
+mod golden;
 mod kinds;
+mod lifecycle;
 mod lists;
 mod patches;
 mod suite;
@@ -17,6 +22,13 @@ use suite::Suite;
 fn kinds_have_their_api_operations() -> Result<()> {
     let mut suite = Suite::new("kinds");
     kinds::checks(&mut suite)?;
+    suite.run()
+}
+
+#[test]
+fn refusals_are_those_of_upstream() -> Result<()> {
+    let mut suite = Suite::new("golden");
+    golden::checks(&mut suite)?;
     suite.run()
 }
 
@@ -40,4 +52,47 @@ fn watches() -> Result<()> {
 #[test]
 fn patches() -> Result<()> {
     group("patches", patches::checks)
+}
+
+#[test]
+fn apply() -> Result<()> {
+    group("apply", apply::checks)
+}
+
+#[test]
+fn auth() -> Result<()> {
+    group("auth", auth::checks)
+}
+
+#[test]
+fn lifecycle() -> Result<()> {
+    group("lifecycle", lifecycle::checks)
+}
+
+#[test]
+fn kubectl_1_27() -> Result<()> {
+    group("kubectl 1.27", |s| clients::kubectl(s, "1.27"))
+}
+
+#[test]
+fn kubectl_1_30() -> Result<()> {
+    group("kubectl 1.30", |s| clients::kubectl(s, "1.30"))
+}
+
+#[test]
+fn kubectl_1_33() -> Result<()> {
+    group("kubectl 1.33", |s| clients::kubectl(s, "1.33"))
+}
+
+#[test]
+fn kubectl_1_37() -> Result<()> {
+    group("kubectl 1.37", |s| clients::kubectl(s, "1.37"))
+}
+
+#[test]
+fn helm() -> Result<()> {
+    group("helm", |s| {
+        clients::helm(s, "1.27", "v3");
+        clients::helm(s, "1.35", "v4");
+    })
 }

@@ -30,8 +30,16 @@ pub(crate) fn checks(s: &mut Suite) {
         ("replace", "[{op: replace, path: /data/a, value: '9'}]", "{data: {a: '9'}}"),
         ("move", "[{op: move, from: /data/a, path: /data/z}]", "{data: {a: null, z: '1'}}"),
         ("copy", "[{op: copy, from: /data/a, path: /data/z}]", "{data: {a: '1', z: '1'}}"),
-        ("test that holds", "[{op: test, path: /data/a, value: '1'}, {op: replace, path: /data/a, value: '2'}]", "{data: {a: '2'}}"),
-        ("an escaped path", "[{op: add, path: /metadata/labels/example.com~1x, value: y}]", "{metadata: {labels: {example.com/x: y}}}"),
+        (
+            "test that holds",
+            "[{op: test, path: /data/a, value: '1'}, {op: replace, path: /data/a, value: '2'}]",
+            "{data: {a: '2'}}",
+        ),
+        (
+            "an escaped path",
+            "[{op: add, path: /metadata/labels/example.com~1x, value: y}]",
+            "{metadata: {labels: {example.com/x: y}}}",
+        ),
     ] {
         s.check(format!("JSON patch: {name}"), JSON, move |api| {
             config(api)?;
@@ -41,26 +49,38 @@ pub(crate) fn checks(s: &mut Suite) {
     }
     s.check("JSON patch: a test that fails is 422 and changes nothing", JSON, |api| {
         config(api)?;
-        let answer = api.patch("json", "v1~/configmaps/a", "[{op: replace, path: /data/b, value: '9'}, {op: test, path: /data/a, value: '2'}]");
+        let answer = api.patch(
+            "json",
+            "v1~/configmaps/a",
+            "[{op: replace, path: /data/b, value: '9'}, {op: test, path: /data/a, value: '2'}]",
+        );
         answer.refused(422, "Invalid", "the server rejected our request due to an error in our request")?;
         api.get("v1~/configmaps/a").is(200)?.has("{data: {b: '2'}}").map(drop)
     });
     s.check("JSON patch: a path that is not there is 422", JSON, |api| {
         config(api)?;
         api.patch("json", "v1~/configmaps/a", "[{op: remove, path: /data/none}]").refused(422, "Invalid", "")?;
-        api.patch("json", "v1~/configmaps/a", "[{op: replace, path: /none/none, value: 1}]").refused(422, "Invalid", "").map(drop)
+        api.patch("json", "v1~/configmaps/a", "[{op: replace, path: /none/none, value: 1}]")
+            .refused(422, "Invalid", "")
+            .map(drop)
     });
     s.check("JSON patch: what is no patch is 400", JSON, |api| {
         config(api)?;
-        api.patch("json", "v1~/configmaps/a", "{op: remove}").refused(400, "BadRequest", "error decoding patch").map(drop)
+        api.patch("json", "v1~/configmaps/a", "{op: remove}")
+            .refused(400, "BadRequest", "error decoding patch")
+            .map(drop)
     });
     s.check("JSON patch: lists by index and at the end", JSON, |api| {
         deployment(api)?;
         let at = "/spec/template/spec/containers/0/args";
-        api.patch("json", "apps/v1~/deployments/d", format!("[{{op: add, path: {at}/-, value: z}}, {{op: remove, path: {at}/0}}]"))
-            .is(200)?
-            .has("{spec: {template: {spec: {containers: [{name: one, args: [y, z]}, {name: two}]}}}}")
-            .map(drop)
+        api.patch(
+            "json",
+            "apps/v1~/deployments/d",
+            format!("[{{op: add, path: {at}/-, value: z}}, {{op: remove, path: {at}/0}}]"),
+        )
+        .is(200)?
+        .has("{spec: {template: {spec: {containers: [{name: one, args: [y, z]}, {name: two}]}}}}")
+        .map(drop)
     });
     s.check("merge patch: null removes, lists are replaced", MERGE, |api| {
         deployment(api)?;
@@ -69,18 +89,33 @@ pub(crate) fn checks(s: &mut Suite) {
             .has("{metadata: {labels: {new: l}}, spec: {template: {spec: {volumes: null, containers: [{name: only, image: 'i:3'}]}}}}")
             .map(drop)
     });
-    s.check("merge patch of a service's data", "[sig-network] Services should complete a service status lifecycle", |api| {
-        config(api)?;
-        api.patch("merge", "v1~/configmaps/a", "{data: {a: null, c: '3'}}").is(200)?.has("{data: {a: null, b: '2', c: '3'}}").map(drop)
-    });
-    s.check("a patch with a version that is old is 409", "staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go (resourceVersion in a patch)", |api| {
-        config(api)?;
-        let old = api.get("v1~/configmaps/a").is(200)?.version().to_owned();
-        api.patch("merge", "v1~/configmaps/a", "{data: {a: x}}").is(200)?;
-        api.patch("merge", "v1~/configmaps/a", format!("{{metadata: {{resourceVersion: '{old}'}}, data: {{a: y}}}}"))
+    s.check(
+        "merge patch of a service's data",
+        "[sig-network] Services should complete a service status lifecycle",
+        |api| {
+            config(api)?;
+            api.patch("merge", "v1~/configmaps/a", "{data: {a: null, c: '3'}}")
+                .is(200)?
+                .has("{data: {a: null, b: '2', c: '3'}}")
+                .map(drop)
+        },
+    );
+    s.check(
+        "a patch with a version that is old is 409",
+        "staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go (resourceVersion in a patch)",
+        |api| {
+            config(api)?;
+            let old = api.get("v1~/configmaps/a").is(200)?.version().to_owned();
+            api.patch("merge", "v1~/configmaps/a", "{data: {a: x}}").is(200)?;
+            api.patch(
+                "merge",
+                "v1~/configmaps/a",
+                format!("{{metadata: {{resourceVersion: '{old}'}}, data: {{a: y}}}}"),
+            )
             .refused(409, "Conflict", "Operation cannot be fulfilled on configmaps \"a\": the object has been modified")
             .map(drop)
-    });
+        },
+    );
     s.check("a patch with another uid is 409", "staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update (uid precondition)", |api| {
         config(api)?;
         api.patch("merge", "v1~/configmaps/a", "{metadata: {uid: '6c1c1a52-0000-4000-8000-000000000000'}}")
@@ -108,16 +143,56 @@ pub(crate) fn checks(s: &mut Suite) {
     });
 
     for (name, patch, expected) in [
-        ("containers merge by name", "{spec: {template: {spec: {containers: [{name: two, image: 'i:9'}]}}}}", "{spec: {template: {spec: {containers: [{name: one, image: 'i:1'}, {name: two, image: 'i:9'}]}}}}"),
-        ("a new container comes with the old ones", "{spec: {template: {spec: {containers: [{name: three, image: 'i:3'}]}}}}", "{spec: {template: {spec: {containers: [{name: three}, {name: one}, {name: two}]}}}}"),
-        ("$patch: delete removes an item", "{spec: {template: {spec: {containers: [{name: two, $patch: delete}]}}}}", "{spec: {template: {spec: {containers: [{name: one}]}}}}"),
-        ("$patch: replace replaces a list", "{spec: {template: {spec: {containers: [{name: new, image: 'i:5'}, {$patch: replace}]}}}}", "{spec: {template: {spec: {containers: [{name: new}]}}}}"),
-        ("env merges by name", "{spec: {template: {spec: {containers: [{name: one, env: [{name: B, value: c}]}]}}}}", "{spec: {template: {spec: {containers: [{name: one, env: [{name: A, value: a}, {name: B, value: c}]}, {name: two}]}}}}"),
-        ("ports merge by containerPort", "{spec: {template: {spec: {containers: [{name: one, ports: [{containerPort: 80, name: http}]}]}}}}", "{spec: {template: {spec: {containers: [{name: one, ports: [{containerPort: 80, name: http, protocol: TCP}]}, {name: two}]}}}}"),
-        ("lists without a key are replaced", "{spec: {template: {spec: {tolerations: [{key: u, operator: Exists}], containers: [{name: one, args: [z]}]}}}}", "{spec: {template: {spec: {tolerations: [{key: u}], containers: [{name: one, args: [z]}, {name: two}]}}}}"),
-        ("$retainKeys of a strategy", "{spec: {strategy: {$retainKeys: [type], type: Recreate}}}", "{spec: {strategy: {type: Recreate, rollingUpdate: null}}}"),
-        ("$setElementOrder orders", "{spec: {template: {spec: {$setElementOrder/containers: [{name: two}, {name: one}], containers: [{name: two, image: 'i:7'}]}}}}", "{spec: {template: {spec: {containers: [{name: two, image: 'i:7'}, {name: one}]}}}}"),
-        ("null removes a map's field", "{spec: {template: {spec: {volumes: null}}}}", "{spec: {template: {spec: {volumes: null}}}}"),
+        (
+            "containers merge by name",
+            "{spec: {template: {spec: {containers: [{name: two, image: 'i:9'}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: one, image: 'i:1'}, {name: two, image: 'i:9'}]}}}}",
+        ),
+        (
+            "a new container comes with the old ones",
+            "{spec: {template: {spec: {containers: [{name: three, image: 'i:3'}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: three}, {name: one}, {name: two}]}}}}",
+        ),
+        (
+            "$patch: delete removes an item",
+            "{spec: {template: {spec: {containers: [{name: two, $patch: delete}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: one}]}}}}",
+        ),
+        (
+            "$patch: replace replaces a list",
+            "{spec: {template: {spec: {containers: [{name: new, image: 'i:5'}, {$patch: replace}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: new}]}}}}",
+        ),
+        (
+            "env merges by name",
+            "{spec: {template: {spec: {containers: [{name: one, env: [{name: B, value: c}]}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: one, env: [{name: A, value: a}, {name: B, value: c}]}, {name: two}]}}}}",
+        ),
+        (
+            "ports merge by containerPort",
+            "{spec: {template: {spec: {containers: [{name: one, ports: [{containerPort: 80, name: http}]}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: one, ports: [{containerPort: 80, name: http, protocol: TCP}]}, {name: two}]}}}}",
+        ),
+        (
+            "lists without a key are replaced",
+            "{spec: {template: {spec: {tolerations: [{key: u, operator: Exists}], containers: [{name: one, args: [z]}]}}}}",
+            "{spec: {template: {spec: {tolerations: [{key: u}], containers: [{name: one, args: [z]}, {name: two}]}}}}",
+        ),
+        (
+            "$retainKeys of a strategy",
+            "{spec: {strategy: {$retainKeys: [type], type: Recreate}}}",
+            "{spec: {strategy: {type: Recreate, rollingUpdate: null}}}",
+        ),
+        (
+            "$setElementOrder orders",
+            "{spec: {template: {spec: {$setElementOrder/containers: [{name: two}, {name: one}], containers: [{name: two, image: 'i:7'}]}}}}",
+            "{spec: {template: {spec: {containers: [{name: two, image: 'i:7'}, {name: one}]}}}}",
+        ),
+        (
+            "null removes a map's field",
+            "{spec: {template: {spec: {volumes: null}}}}",
+            "{spec: {template: {spec: {volumes: null}}}}",
+        ),
     ] {
         s.check(format!("strategic merge patch: {name}"), STRATEGIC, move |api| {
             deployment(api)?;
@@ -126,9 +201,13 @@ pub(crate) fn checks(s: &mut Suite) {
     }
     s.check("strategic merge patch: $deleteFromPrimitiveList of finalizers", STRATEGIC, |api| {
         api.post("v1~/configmaps", "{metadata: {name: a, finalizers: [e2e.example/a, e2e.example/b]}}").is(201)?;
-        api.patch("strategic", "v1~/configmaps/a", "{metadata: {$deleteFromPrimitiveList/finalizers: [e2e.example/a]}}")
-            .is(200)?
-            .has("{metadata: {finalizers: [e2e.example/b]}}")?;
+        api.patch(
+            "strategic",
+            "v1~/configmaps/a",
+            "{metadata: {$deleteFromPrimitiveList/finalizers: [e2e.example/a]}}",
+        )
+        .is(200)?
+        .has("{metadata: {finalizers: [e2e.example/b]}}")?;
         api.patch("strategic", "v1~/configmaps/a", "{metadata: {finalizers: [e2e.example/c]}}")
             .is(200)?
             .has("{metadata: {finalizers: [e2e.example/c, e2e.example/b]}}")?;
@@ -136,27 +215,43 @@ pub(crate) fn checks(s: &mut Suite) {
     });
     s.check("strategic merge patch: an item without its key is refused", STRATEGIC, |api| {
         deployment(api)?;
-        let answer = api.patch("strategic", "apps/v1~/deployments/d", "{spec: {template: {spec: {containers: [{image: 'i:9'}]}}}}");
+        let answer = api.patch(
+            "strategic",
+            "apps/v1~/deployments/d",
+            "{spec: {template: {spec: {containers: [{image: 'i:9'}]}}}}",
+        );
         let answer = answer.is(500)?.has("{kind: Status, status: Failure, reason: null}")?;
-        ensure!(answer.text("/message") == "map: map[image:i:9] does not contain declared merge key: name", "{}", answer.body);
+        ensure!(
+            answer.text("/message") == "map: map[image:i:9] does not contain declared merge key: name",
+            "{}",
+            answer.body
+        );
         Ok(())
     });
     s.check("a patch's result is validated", STRATEGIC, |api| {
         deployment(api)?;
-        api.patch("merge", "apps/v1~/deployments/d", "{spec: {replicas: -1}}")
-            .refused(422, "Invalid", "Deployment.apps \"d\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0")?;
+        api.patch("merge", "apps/v1~/deployments/d", "{spec: {replicas: -1}}").refused(
+            422,
+            "Invalid",
+            "Deployment.apps \"d\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+        )?;
         api.patch("merge", "apps/v1~/deployments/d", "{spec: {replicas: many}}")
             .refused(422, "Invalid", " \"\" is invalid: patch: Invalid value: ")?
             .has("{details: {name: null, kind: null, causes: [{reason: FieldValueInvalid, field: patch}]}}")
             .map(drop)
     });
-    s.check("a patch's result is pruned and warned of", "[sig-api-machinery] FieldValidation should detect unknown and duplicate fields of a typed object", |api| {
-        deployment(api)?;
-        let answer = api.patch("merge", "apps/v1~/deployments/d?fieldValidation=Warn", "{spec: {foo: bar}}").is(200)?;
-        ensure!(answer.warnings() == ["299 - \"unknown field \\\"spec.foo\\\"\""], "{:?}", answer.warnings());
-        ensure!(answer.at("/spec/foo").is_null(), "{}", answer.body);
-        api.patch("merge", "apps/v1~/deployments/d?fieldValidation=Strict", "{spec: {foo: bar}}")
-            .refused(422, "Invalid", "strict decoding error: unknown field \"spec.foo\"")
-            .map(drop)
-    });
+    s.check(
+        "a patch's result is pruned and warned of",
+        "[sig-api-machinery] FieldValidation should detect unknown and duplicate fields of a typed object",
+        |api| {
+            deployment(api)?;
+            let answer =
+                api.patch("merge", "apps/v1~/deployments/d?fieldValidation=Warn", "{spec: {foo: bar}}").is(200)?;
+            ensure!(answer.warnings() == ["299 - \"unknown field \\\"spec.foo\\\"\""], "{:?}", answer.warnings());
+            ensure!(answer.at("/spec/foo").is_null(), "{}", answer.body);
+            api.patch("merge", "apps/v1~/deployments/d?fieldValidation=Strict", "{spec: {foo: bar}}")
+                .refused(422, "Invalid", "strict decoding error: unknown field \"spec.foo\"")
+                .map(drop)
+        },
+    );
 }

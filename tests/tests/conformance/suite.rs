@@ -58,7 +58,7 @@ impl Suite {
         }
         let platform = Platform::start(Workers::Simulated)?;
         platform.create("dev", "blank", &[])?;
-        let api = Api::new(&std::fs::read_to_string(platform.kubeconfig("dev")?)?)?;
+        let api = Api::new(&platform.kubeconfig("dev")?)?;
         let next = AtomicUsize::new(0);
         let failures = Mutex::new(Vec::new());
         thread::scope(|scope| {

@@ -40,15 +40,17 @@ impl DeleteOptions {
         }
         let mut propagation = text("/propagationPolicy");
         match (propagation.as_deref(), options.get("orphanDependents").and_then(Value::as_bool)) {
-            (Some(_), Some(_)) => {
+            (Some(policy), Some(_)) => {
                 return Err(ApiError::invalid(
-                    "",
+                    "meta.k8s.io",
                     "DeleteOptions",
                     "",
                     &[vctl_machinery::validate::FieldError {
                         reason: "FieldValueInvalid",
                         field: "propagationPolicy".into(),
-                        body: "Invalid value: \"\": orphanDependents and deletionPropagation cannot be both set".into(),
+                        body: format!(
+                            "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set"
+                        ),
                     }],
                 ));
             }
@@ -57,14 +59,14 @@ impl DeleteOptions {
             (Some("Orphan" | "Background" | "Foreground") | None, None) => {}
             (Some(other), None) => {
                 return Err(ApiError::invalid(
-                    "",
+                    "meta.k8s.io",
                     "DeleteOptions",
                     "",
                     &[vctl_machinery::validate::FieldError {
                         reason: "FieldValueNotSupported",
                         field: "propagationPolicy".into(),
                         body: format!(
-                            "Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\""
+                            "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
                         ),
                     }],
                 ));
@@ -79,10 +81,14 @@ impl DeleteOptions {
     }
 
     fn check(&self, target: &Target, object: &Value, version: &str) -> Result<(), ApiError> {
+        // Upstream names the Kind here, not the resource.
+        let descriptor = &target.descriptor;
+        let conflict =
+            |why: String| ApiError::conflict(&descriptor.group, &descriptor.kind, meta(object, "name"), &why);
         if let Some(uid) = &self.uid
             && uid != meta(object, "uid")
         {
-            return Err(target.conflict(&format!(
+            return Err(conflict(format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 meta(object, "uid")
             )));
@@ -90,7 +96,7 @@ impl DeleteOptions {
         if let Some(wanted) = &self.resource_version
             && wanted != version
         {
-            return Err(target.conflict(&format!(
+            return Err(conflict(format!(
                 "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
             )));
         }

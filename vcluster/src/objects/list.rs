@@ -86,10 +86,14 @@ fn token(revision: Revision, namespace: &str, name: &str) -> String {
 
 fn parse_token(text: &str) -> Result<(Option<Revision>, (String, String)), ApiError> {
     let invalid = || ApiError::bad_request("continue key is not valid");
-    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid())?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+    let why = |why: &dyn std::fmt::Display| ApiError::bad_request(format!("continue key is not valid: {why}"));
+    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| why(&e))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|e| why(&e))?;
     if value["v"] != "meta.k8s.io/v1" {
-        return Err(ApiError::bad_request("continue key is not valid: server does not recognize this encoded version"));
+        return Err(ApiError::bad_request(format!(
+            "continue key is not valid: server does not recognize this encoded version {}",
+            value["v"].as_str().unwrap_or_default()
+        )));
     }
     let start = value["start"].as_str().unwrap_or_default().trim_end_matches('\u{0}');
     let (namespace, name) = start.split_once('/').ok_or_else(invalid)?;

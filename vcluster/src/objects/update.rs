@@ -53,11 +53,13 @@ impl Call {
             return Ok(Changed { object: created, created: true });
         }
         if version.is_empty() && !strategy::allows_unconditional_update(descriptor) && !self.user.is_internal() {
-            return Err(target.invalid(&[FieldError {
+            let error = FieldError {
                 reason: "FieldValueInvalid",
                 field: "metadata.resourceVersion".into(),
                 body: "Invalid value: 0: must be specified for an update".into(),
-            }]));
+            };
+            // Upstream names the resource here, not the Kind.
+            return Err(ApiError::invalid(&descriptor.group, &descriptor.plural, &target.name, &[error]));
         }
         let changed = self.modify(target, true, |_| Ok(object.clone())).await?;
         Ok(Changed { object: changed, created: false })

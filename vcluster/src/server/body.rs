@@ -71,10 +71,30 @@ pub(crate) fn object(bytes: &[u8], headers: &HeaderMap) -> Result<(Value, Vec<St
 fn parse(bytes: &[u8], yaml: bool) -> Result<(Value, Vec<String>), ApiError> {
     let parsed = if yaml { yaml_value(bytes) } else { schema::parse_json(bytes) };
     parsed.map_err(|e| {
-        let shown: String = String::from_utf8_lossy(bytes).chars().take(30).collect();
-        let more = if bytes.len() > 30 { " ..." } else { "" };
-        ApiError::bad_request(format!("the object provided is unrecognized (must be of a known type): couldn't get version/kind; json parse error: {e} ({shown}{more})"))
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {UNKNOWN_TYPE}): couldn't get version/kind; json parse error: {} ({})",
+            go_syntax(&e),
+            summary(bytes)
+        ))
     })
+}
+
+/// Stands for the type in a message until it is known what the body should be.
+pub(crate) const UNKNOWN_TYPE: &str = "a known type";
+
+/// What Go's decoder says of a document that ends too early.
+fn go_syntax(error: &str) -> String {
+    if error.starts_with("EOF") { "unexpected end of JSON input".to_owned() } else { error.to_owned() }
+}
+
+/// The start of a body as upstream shows it (`summarizeData`): text if it may be an object, else bytes.
+pub(crate) fn summary(bytes: &[u8]) -> String {
+    let (start, more) = if bytes.len() > 30 { (&bytes[..30], " ...") } else { (bytes, "") };
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        Some(_) => format!("{}{more}", start.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
 }
 
 /// 415.

@@ -158,7 +158,25 @@ async fn read_object(
 ) -> Result<(Value, Vec<String>), ApiError> {
     let (parts, stream) = request.into_parts();
     let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
-    let (mut object, noted) = body::object(&bytes, &parts.headers)?;
+    let (mut object, noted) = body::object(&bytes, &parts.headers).map_err(|mut e| {
+        e.message = e.message.replacen(body::UNKNOWN_TYPE, &descriptor.kind, 1);
+        e
+    })?;
+    if !object.is_object() {
+        let what = match &object {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            _ => "number",
+        };
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: json: cannot unmarshal \
+             {what} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+             \"json:\\\"kind,omitempty\\\"\" }} ({})",
+            descriptor.kind,
+            body::summary(&bytes)
+        )));
+    }
     of_kind(descriptor, &mut object)?;
     Ok((object, noted))
 }
@@ -402,7 +420,7 @@ async fn delete_options(
         }
     }
     let dry_runs: Vec<&str> = options["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    call.dry_run |= super::dry_run(&dry_runs)?;
+    call.dry_run |= super::dry_run("DeleteOptions", &dry_runs)?;
     Ok((DeleteOptions::parse(&options)?, options))
 }
 

@@ -39,7 +39,10 @@ async fn a_bound_pod_gets_its_grace() {
     let (status, answer) = f.send("POST", &format!("{PODS}/p/binding"), binding).await;
     assert_eq!(
         (status, answer["message"].as_str().unwrap()),
-        (StatusCode::CONFLICT, "Operation cannot be fulfilled on pods \"p\": pod p is already assigned to node \"n1\"")
+        (
+            StatusCode::CONFLICT,
+            "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n1\""
+        )
     );
     let log = f.ok("GET", &format!("{PODS}/p/log?tailLines=3"), Value::Null).await;
     assert_eq!(log, "p c Some(3)\n");
