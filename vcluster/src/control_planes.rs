@@ -42,6 +42,11 @@ pub struct Peer {
     pub address: String,
 }
 
+/// The path that the listener took off a request, such as `/clusters/dev`: an extension of the request. Addresses that are relative to the server
+/// begin with it.
+#[derive(Debug, Clone)]
+pub struct Prefix(pub String);
+
 /// All virtual control planes of this process. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct ControlPlanes {

@@ -22,7 +22,7 @@ use vctl_machinery::status::ApiError;
 use crate::{
     aggregation, authentication,
     authorization::{self, rules::Attributes},
-    control_planes::Peer,
+    control_planes::{Peer, Prefix},
     objects::{Call, FieldValidation},
     plane::Plane,
     request::{Query, RequestInfo},
@@ -38,6 +38,8 @@ pub(crate) struct Context {
     pub headers: HeaderMap,
     /// What users of the resource are warned of.
     pub warning: Option<String>,
+    /// What the listener took off the path; empty for nothing.
+    pub prefix: String,
 }
 
 /// Answers a request.
@@ -61,8 +63,9 @@ async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Re
     if let Some(service) = aggregation::serving(&plane, &info.path).await? {
         return Ok(aggregation::serve(&plane, &service, &user, request).await);
     }
+    let prefix = request.extensions().get::<Prefix>().map(|p| p.0.clone()).unwrap_or_default();
     let context =
-        Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone(), warning: None };
+        Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone(), warning: None, prefix };
     if context.info.is_resource { objects::serve(context, request).await } else { plain(context).await }
 }
 

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use vctl_runtime::serve::{Peer, PeerCertificates};
-use vctl_vcluster::control_planes::{ControlPlanes, Peer as ClusterPeer};
+use vctl_vcluster::control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix};
 
 /// Requests under `/clusters/NAME` go to that cluster, those from a pod's tunnel to the cluster of its environment, all others to
 /// `rest`: the agents' service and the portal.
@@ -27,7 +27,10 @@ async fn dispatch(planes: ControlPlanes, rest: Router, mut request: Request) -> 
     }
     if let Some((name, stripped)) = strip(request.uri()) {
         match stripped {
-            Some(uri) => *request.uri_mut() = uri,
+            Some(uri) => {
+                *request.uri_mut() = uri;
+                request.extensions_mut().insert(Prefix(format!("/clusters/{name}")));
+            }
             None => return StatusCode::BAD_REQUEST.into_response(),
         }
         return cluster(&planes, &name, request, peer).await;

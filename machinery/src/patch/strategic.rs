@@ -144,8 +144,7 @@ fn merge_list(original: Vec<Value>, patch: &[Value], shape: &Shape<'_>) -> Resul
 }
 
 fn merge_keyed(original: &[Value], patch: &[Value], key: &str, shape: &Shape<'_>) -> Result<Vec<Value>, ApiError> {
-    let missing =
-        |item: &Value| unknown(format!("map: {} does not contain declared merge key: {key}", go_text(item)));
+    let missing = |item: &Value| unknown(format!("map: {} does not contain declared merge key: {key}", go_text(item)));
     let mut rest = Vec::with_capacity(patch.len());
     let mut gone = HashSet::new();
     let mut replace = false;

@@ -128,6 +128,21 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             if !selector.exists() {
                 errors.required(&selector, "");
             }
+            let generated = |label: &str| {
+                matches!(
+                    label,
+                    "batch.kubernetes.io/controller-uid"
+                        | "batch.kubernetes.io/job-name"
+                        | "controller-uid"
+                        | "job-name"
+                )
+            };
+            if spec.field("manualSelector").value != &Value::Bool(true)
+                && (selector.field("matchLabels").entries().any(|(label, _)| !generated(label))
+                    || !selector.field("matchExpressions").is_empty())
+            {
+                errors.invalid(&selector, "`selector` not auto-generated");
+            }
         }
         "replicationcontrollers" => {
             errors.non_negative(&spec.field("replicas"));

@@ -124,13 +124,13 @@ fn text(value: &Value) -> &str {
 fn matches(said: &str, expected: &str) -> bool {
     let mut parts = expected.split("<..>");
     let Some(mut rest) = parts.next().and_then(|first| said.strip_prefix(first)) else { return false };
-    let mut open = false;
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
     for part in parts {
-        open = part.is_empty();
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
             None => return false,
         }
     }
-    open || rest.is_empty()
+    rest.ends_with(last)
 }

@@ -238,7 +238,11 @@ fn job_selector(job: &mut Value) {
     ] {
         template["labels"][label] = value.clone().into();
     }
-    job["spec"]["selector"] = json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": uid } });
+    // What else the selector says stays, and is refused when the job is validated.
+    if !job["spec"]["selector"]["matchLabels"].is_object() {
+        job["spec"]["selector"]["matchLabels"] = json!({});
+    }
+    job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid.into();
 }
 
 /// Quality of service of a pod, from its requests and limits of cpu and memory.

@@ -250,6 +250,15 @@ fn keep_system_fields(new: &mut Value, old: &Value) {
         set_meta(new, field, old.pointer(&format!("/metadata/{field}")).cloned());
     }
     set_meta(new, "selfLink", None);
+    // Go leaves out what is empty; an owner that was orphaned leaves no list behind.
+    for field in ["annotations", "finalizers", "labels", "ownerReferences"] {
+        let empty = new.pointer(&format!("/metadata/{field}")).is_some_and(|v| {
+            v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(serde_json::Map::is_empty)
+        });
+        if empty {
+            set_meta(new, field, None);
+        }
+    }
 }
 
 /// Whether the last thing that kept a deleted object has been removed.

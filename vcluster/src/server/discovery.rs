@@ -82,6 +82,12 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
                 })
                 .collect();
             aggregation::merge_openapi(&context.plane, &catalog, &mut paths).await?;
+            // An address under the server's own root: kubectl 1.27.0 and 1.27.1 put nothing before it, and later ones take it as it is.
+            for entry in paths.values_mut() {
+                if let Some(url) = entry["serverRelativeURL"].as_str().filter(|u| u.starts_with("/openapi/v3")) {
+                    entry["serverRelativeURL"] = format!("{}{url}", context.prefix).into();
+                }
+            }
             json!({ "paths": paths })
         }
         ["openapi", "v3", rest @ ..] => match openapi::v3(&catalog, &rest.join("/")) {
