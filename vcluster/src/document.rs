@@ -9,6 +9,9 @@ use sha2::{Digest, Sha256};
 use vctl_machinery::status::ApiError;
 use vctl_store::{Key, Revision};
 
+/// Largest object that is stored, as etcd's default for one request. Bodies have a limit of their own, but patches add up.
+const MAX_BYTES: usize = 3 << 19;
+
 /// What reading constants of one virtual cluster takes.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
@@ -18,8 +21,16 @@ pub(crate) struct Origin {
     pub created: String,
 }
 
-/// Bytes to store: the object without its resourceVersion.
+/// Bytes to store: the object without its resourceVersion. 413 for more than [`MAX_BYTES`].
 pub(crate) fn encode(object: &Value) -> Result<Bytes, ApiError> {
+    let bytes = bytes(object)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(ApiError::too_large(format!("Request entity too large: limit is {MAX_BYTES}")));
+    }
+    Ok(bytes)
+}
+
+fn bytes(object: &Value) -> Result<Bytes, ApiError> {
     if object.pointer("/metadata/resourceVersion").is_none() {
         return serde_json::to_vec(object).map(Bytes::from).map_err(ApiError::internal);
     }

@@ -284,3 +284,17 @@ async fn texts_of_a_secret_become_data() {
     let secret = f.ok("POST", "/api/v1/namespaces/default/secrets", secret).await;
     assert_eq!((&secret["data"], secret.get("stringData")), (&json!({ "a": "Yg==" }), None));
 }
+
+#[tokio::test]
+async fn an_object_cannot_grow_without_end_by_patches() {
+    let f = Fixture::new().await;
+    let uri = "/api/v1/namespaces/default/podtemplates";
+    let long = |name: &str| json!([{ "name": name, "image": "i", "args": ["y".repeat(900_000)] }]);
+    let template = json!({ "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": "a" },
+        "template": { "spec": { "containers": long("c") } } });
+    f.ok("POST", uri, template).await;
+    let merge = [("content-type", "application/merge-patch+json")];
+    let change = json!({ "template": { "spec": { "initContainers": long("i") } } });
+    let (status, answer) = f.send_as(&f.admin, &merge, "PATCH", &format!("{uri}/a"), change).await;
+    assert_eq!((status, &answer["reason"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!("RequestEntityTooLarge")));
+}
