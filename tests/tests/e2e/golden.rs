@@ -186,7 +186,7 @@ impl Test {
         ensure!(diff.code == 1, "{diff:?}");
         let lines =
             diff.stdout.lines().filter(|l| !l.starts_with("diff ") && !l.starts_with("--- ") && !l.starts_with("+++ "));
-        self.golden.check("diff", &lines.map(|l| format!("{l}\n")).collect::<String>())?;
+        self.golden.check("diff", &(lines.collect::<Vec<_>>().join("\n") + "\n"))?;
         ensure!(k.pipe(&["diff", "-f", "-"], SETTINGS)?.code == 0, "no difference");
         self.piped("create-unknown-field", &["create", "-f", "-"], &SETTINGS.replace("\ndata:", "\ndota:"), 1)?;
         self.piped("apply-invalid", &["apply", "-f", "-"], &SETTINGS.replace("settings", "Bad_Name"), 1)?;
