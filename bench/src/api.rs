@@ -85,7 +85,7 @@ pub(crate) async fn fill(target: &Target, count: usize) -> Result<()> {
     const CLIENTS: usize = 16;
     let mut tasks = Vec::new();
     for (number, mut connection) in connections(target, CLIENTS).await?.into_iter().enumerate() {
-        tasks.push(tokio::spawn(async move {
+        tasks.push(load::spawn(async move {
             for n in (number..count).step_by(CLIENTS) {
                 connection.ok(Ask::send(Method::POST, CONFIG_MAPS, config_map(&format!("fill-{n}")))).await?;
             }
@@ -139,7 +139,7 @@ pub(crate) async fn writes_during_lists(target: &Target, duration: Duration) -> 
     let writers = connections(target, 4).await?;
     let (alone, writers) = load::run(writers, duration, Creates { run: 9001 }).await?;
     let mut lister = target.connect().await?;
-    let reading = tokio::spawn(async move {
+    let reading = load::spawn(async move {
         let begun = Instant::now();
         let mut lists = 0_usize;
         while begun.elapsed() < duration {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tokio::task::JoinHandle;
 
 use crate::samples::Samples;
 
@@ -33,7 +34,7 @@ where
     let mut tasks = Vec::new();
     for (number, mut client) in clients.into_iter().enumerate() {
         let request = request.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(spawn(async move {
             let mut latency = Samples::default();
             let mut n = 0;
             while begun.elapsed() < duration {
@@ -60,4 +61,10 @@ where
 pub(crate) trait AsyncRequest<C>: Clone + Send + Sync + 'static {
     /// Asks and waits for the answer.
     fn call(&self, client: &mut C, number: usize, n: usize) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A task of a load. It ends with its process at the latest.
+#[expect(clippy::disallowed_methods, reason = "the load generator has no tasks that outlive a figure")]
+pub(crate) fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    tokio::spawn(task)
 }

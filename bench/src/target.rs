@@ -20,6 +20,8 @@ use serde_json::Value;
 use tokio::{net::TcpStream, task::JoinHandle};
 use tokio_rustls::TlsConnector;
 
+use crate::load::spawn;
+
 /// Where requests go, and as whom.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -106,7 +108,7 @@ impl Target {
         tcp.set_nodelay(true)?;
         let stream = self.tls.connect(self.name.clone(), tcp).await.with_context(|| self.authority.clone())?;
         let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let driver = tokio::spawn(async move {
+        let driver = spawn(async move {
             // An error of the connection is an error of the request that is under way.
             let _ = driver.await;
         });

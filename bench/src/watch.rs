@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{CONFIG_MAPS, NAMESPACE, clear},
+    load,
     samples::Samples,
     target::{Ask, Target},
 };
@@ -38,7 +39,7 @@ pub(crate) async fn run(target: &Target, watchers: usize, rate: u32, seconds: u3
         let ask = Ask::get(format!("{CONFIG_MAPS}?watch=true&resourceVersion={revision}&timeoutSeconds=600"));
         let mut body = connection.open(ask).await?.into_body();
         let arrived = arrived.clone();
-        tasks.push(tokio::spawn(async move {
+        tasks.push(load::spawn(async move {
             let mut latency = Samples::default();
             let mut rest: Vec<u8> = Vec::new();
             while latency.len() < total {
