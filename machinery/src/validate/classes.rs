@@ -133,7 +133,7 @@ fn limit_range(limit: &At<'_>, errors: &mut Errors) {
 }
 
 fn endpoints(object: &At<'_>, errors: &mut Errors) {
-    use std::net::IpAddr;
+    use core::net::IpAddr;
     for subset in object.field("subsets").items() {
         for list in ["addresses", "notReadyAddresses"] {
             for address in subset.field(list).items() {
@@ -157,7 +157,7 @@ fn endpoints(object: &At<'_>, errors: &mut Errors) {
 }
 
 fn slice_addresses(object: &At<'_>, errors: &mut Errors) {
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use core::net::{Ipv4Addr, Ipv6Addr};
     for endpoint in object.field("endpoints").items() {
         for address in endpoint.field("addresses").items() {
             match object.field("addressType").text() {

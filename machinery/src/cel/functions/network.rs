@@ -1,6 +1,6 @@
 //! Kubernetes' addresses and networks.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::cel::value::Value;
 
