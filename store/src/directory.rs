@@ -49,6 +49,30 @@ impl DirectoryLock {
         Ok(Self(file))
     }
 
+    /// The process that has a directory; none when nobody has it.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`] when that cannot be told.
+    pub fn holder(directory: &Path) -> Result<Option<u32>, StoreError> {
+        let path = directory.join("vctl.lock");
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(io("open", &path, &e)),
+        };
+        match file.try_lock() {
+            Ok(()) => file.unlock().map(|()| None).map_err(|e| io("unlock", &path, &e)),
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.read_to_string(&mut holder).map_err(|e| io("read", &path, &e))?;
+                let unknown =
+                    |_| StoreError::backend(format!("{} is locked, and does not say by which process", path.display()));
+                holder.trim().parse().map(Some).map_err(unknown)
+            }
+            Err(TryLockError::Error(e)) => Err(io("lock", &path, &e)),
+        }
+    }
+
     /// Gives the directory up. This is more than dropping it: a process that is just being forked has a copy of the open file until it
     /// executes its program.
     ///
@@ -99,4 +123,20 @@ pub(crate) fn close_to_others(path: &Path) -> Result<(), StoreError> {
 
 pub(crate) fn io(verb: &str, path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::backend(format!("cannot {verb} {}: {error}; check the directory and its permissions", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_says_who_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(DirectoryLock::holder(dir.path()).unwrap(), None, "never used");
+        let lock = DirectoryLock::take(dir.path()).unwrap();
+        assert_eq!(DirectoryLock::holder(dir.path()).unwrap(), Some(std::process::id()));
+        assert!(matches!(DirectoryLock::take(dir.path()), Err(StoreError::Locked(_))));
+        lock.release().unwrap();
+        assert_eq!(DirectoryLock::holder(dir.path()).unwrap(), None, "given up");
+    }
 }

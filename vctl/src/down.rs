@@ -9,7 +9,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use vctl_api::rest::ServerFile;
+use vctl_store::DirectoryLock;
 
 use crate::{cli::Global, data_dir::DataDir, local_worker};
 
@@ -51,17 +51,11 @@ async fn tear_down(state_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The server, by the pid in `server.json`, if it is really that server: it holds the lock of the store.
+/// The server: whoever holds the data directory, whatever its program is called.
 async fn stop_server(data: &DataDir) -> Result<()> {
-    let file = data.server_file();
-    let text = match std::fs::read(&file) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(e).with_context(|| format!("cannot read {}", file.display())),
-    };
-    let server: ServerFile =
-        serde_json::from_slice(&text).with_context(|| format!("{} does not parse", file.display()))?;
-    terminate(server.pid, "up", "server").await?;
+    if let Some(pid) = DirectoryLock::holder(data.root())? {
+        terminate(pid, "server").await?;
+    }
     // A server that ended in good order has removed them itself.
     data.withdraw()
 }
@@ -71,20 +65,13 @@ async fn stop_agent(state_dir: &Path) -> Result<()> {
     if local_worker::is_running(state_dir)?
         && let Some(pid) = pid
     {
-        terminate(pid, "agent", "agent").await?;
+        terminate(pid, "agent").await?;
     }
     Ok(())
 }
 
-/// Ends a process of ours and waits for it. One that is not a `vctl SUBCOMMAND` (its pid was given to another) is left alone.
-async fn terminate(pid: u32, subcommand: &str, what: &str) -> Result<()> {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut arguments = command.split(|b| *b == 0);
-    let ours = arguments.next().is_some_and(|program| program.ends_with(b"vctl"))
-        && arguments.any(|a| a == subcommand.as_bytes());
-    if !ours {
-        return Ok(());
-    }
+/// Ends a process that has proved by its lock what it is, and waits for it.
+async fn terminate(pid: u32, what: &str) -> Result<()> {
     let target = Pid::from_raw(i32::try_from(pid)?);
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         match kill(target, signal) {

@@ -1,6 +1,5 @@
 //! Kinds of the cluster: classes, drivers, volumes, certificates, flow control, limits.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use super::check::{At, Errors, same};
@@ -20,7 +19,6 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
         ("", "endpoints") => endpoints(object, errors),
         ("discovery.k8s.io", "endpointslices") => slice_addresses(object, errors),
         ("networking.k8s.io", "networkpolicies") => network_policy(&spec, errors),
-        ("certificates.k8s.io", "certificatesigningrequests") => signing_request(&spec, errors),
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => {
             let precedence = spec.field("matchingPrecedence");
             match precedence.value.as_i64().unwrap_or_default() {
@@ -197,27 +195,6 @@ fn network_policy(spec: &At<'_>, errors: &mut Errors) {
                 }
             }
         }
-    }
-}
-
-fn signing_request(spec: &At<'_>, errors: &mut Errors) {
-    let request = spec.field("request");
-    let pem = STANDARD.decode(request.text()).unwrap_or_default();
-    if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----") {
-        errors.invalid(&request, "PEM block type must be CERTIFICATE REQUEST");
-    }
-    if spec.field("usages").is_empty() {
-        errors.required(&spec.field("usages"), "");
-    }
-    let signer = spec.field("signerName");
-    if signer.is_empty() {
-        errors.required(&signer, "");
-    } else if !signer.text().contains('/') {
-        errors.invalid(&signer, "must be a fully qualified domain and path of the form 'example.com/signer-name'");
-    }
-    let seconds = spec.field("expirationSeconds");
-    if seconds.value.as_i64().is_some_and(|n| n < 600) {
-        errors.invalid(&seconds, "may not specify a duration less than 600 seconds (10 minutes)");
     }
 }
 

@@ -31,7 +31,7 @@ fn chunks(api: &Api, query: &str, limit: usize) -> Result<(Vec<usize>, Vec<Strin
         let page = api.get(&format!("v1~/podtemplates?limit={limit}&continue={next}{query}")).is(200)?;
         sizes.push(page.names().len());
         names.extend(page.names().iter().map(|n| (*n).to_owned()));
-        next = page.text("/metadata/continue").to_owned();
+        page.text("/metadata/continue").clone_into(&mut next);
         pages.push(page);
         if next.is_empty() {
             return Ok((sizes, names, pages));

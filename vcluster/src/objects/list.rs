@@ -24,7 +24,7 @@ pub(crate) struct Selection {
 impl Selection {
     /// From the query parameters.
     pub(crate) fn parse(descriptor: &Descriptor, labels: &str, fields: &str) -> Result<Self, ApiError> {
-        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::bad_request(e.clone()))?;
         let fields = if fields.is_empty() {
             FieldSelector::default()
         } else {

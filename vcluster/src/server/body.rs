@@ -93,7 +93,7 @@ pub(crate) fn summary(bytes: &[u8]) -> String {
     match start.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
-        Some(_) => format!("{}{more}", start.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+        Some(_) => format!("{}{more}", hex::encode(start)),
     }
 }
 

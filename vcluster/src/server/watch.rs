@@ -30,14 +30,12 @@ fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
     let q = &context.query;
     let initial = q.flag("sendInitialEvents") && q.has("sendInitialEvents");
     objects::refuse_options(q, true)?;
-    if q.has("sendInitialEvents") {
-        if initial && !q.flag("allowWatchBookmarks") {
-            return Err(objects::list_error(
-                "allowWatchBookmarks",
-                "FieldValueForbidden",
-                "Forbidden: sendInitialEvents requires allowWatchBookmarks to be set".into(),
-            ));
-        }
+    if initial && !q.flag("allowWatchBookmarks") {
+        return Err(objects::list_error(
+            "allowWatchBookmarks",
+            "FieldValueForbidden",
+            "Forbidden: sendInitialEvents requires allowWatchBookmarks to be set".into(),
+        ));
     }
     let from = match q.get("resourceVersion") {
         "" | "0" => None,
