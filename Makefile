@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
 
-.PHONY: help demo down test lint unit e2e conformance bench generate setup setup-tools soak
+.PHONY: help demo down test lint unit conformance bench generate setup setup-tools
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,7 +37,8 @@ conformance: setup-tools ## upstream's API conformance behaviours, told again; p
 	@cargo build --locked --package vctl
 	@set -o pipefail; cargo test --quiet --locked --package vctl-tests --test conformance -- --nocapture --test-threads=1 2>&1 | scripts/conformance-count
 
-bench: setup ## print the figures of docs/benchmarks.md
+bench: ## print the figures of docs/benchmarks.md
+	@scripts/setup bench
 	cargo build --locked --release --package vctl --package vctl-bench
 	VCTL_BIN=$(CURDIR)/target/release/vctl cargo run --quiet --locked --release --package vctl-bench -- all
 
