@@ -222,7 +222,11 @@ impl Worker {
                 self.ctx.podman.remove(&found.id).await?;
             } else if let Some(seen) = self.ctx.podman.inspect(&found.id).await?.filter(|s| s.state.running) {
                 pid = Some(seen.state.pid);
-                let started_ms = milliseconds(&seen.state.started_at);
+                // What was reported stays: Podman's own time is a little later, perhaps in the next second.
+                let started_ms = match known.phase {
+                    Phase::Running { started_ms } => started_ms,
+                    _ => milliseconds(&seen.state.started_at),
+                };
                 self.record.container_mut(&name).phase = Phase::Running { started_ms };
                 self.running(&name, started_ms, true);
             }

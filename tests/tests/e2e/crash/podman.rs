@@ -1,6 +1,9 @@
 //! Containers, names and services outlive the server and the agent.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -46,6 +49,23 @@ struct Seen {
     starts: usize,
 }
 
+/// The entries that are not the same in both, or only in one.
+fn differing<V: PartialEq + std::fmt::Debug>(now: &BTreeMap<String, V>, before: &BTreeMap<String, V>) -> Vec<String> {
+    let names: BTreeSet<_> = now.keys().chain(before.keys()).collect();
+    let changed = names.into_iter().filter(|name| now.get(*name) != before.get(*name));
+    changed.map(|name| format!("{name}: now {:?}\nbefore {:?}", now.get(name), before.get(name))).collect()
+}
+
+impl Seen {
+    fn difference(&self, before: &Self) -> String {
+        let text = |pods: &BTreeMap<String, Value>| pods.iter().map(|(k, v)| (k.clone(), v.to_string())).collect();
+        let mut all = differing(&self.containers, &before.containers);
+        all.extend(differing::<String>(&text(&self.pods), &text(&before.pods)));
+        all.push(format!("starts: now {}, before {}", self.starts, before.starts));
+        all.join("\n")
+    }
+}
+
 fn see(platform: &Platform, k: &Kubectl) -> Result<Seen> {
     let list: Value = serde_json::from_str(&k.ok(&["get", "pods", "-o", "json"])?)?;
     let pods = list["items"].as_array().context("a list")?.iter().map(|pod| {
@@ -83,7 +103,7 @@ fn unchanged(platform: &Platform, k: &Kubectl, before: &Seen, turn: usize) -> Re
         let mut now = see(platform, k).map_err(|e| format!("{e:#}"))?;
         // The one start of the pod that `works` has made, each time.
         now.starts -= turn.min(now.starts);
-        if now == *before { Ok(()) } else { Err(format!("\n{now:#?}\nbefore: {before:#?}")) }
+        if now == *before { Ok(()) } else { Err(now.difference(before)) }
     })
 }
 
