@@ -62,6 +62,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
         row("GET", "/api/v1/environments/{name}/snapshot", Admin, get(backup::snapshot)),
         row("POST", "/api/v1/environments/{name}/restore", Admin, backup::limited(post(backup::restore))),
+        row("POST", "/api/v1/environments/{name}/compact", Admin, post(backup::compact)),
         row("GET", "/api/v1/backup", Admin, get(backup::whole)),
         row("POST", "/api/v1/reencrypt", Admin, post(backup::reencrypt)),
         row("GET", "/api/v1/templates", SignedIn, get(api::list_templates)),

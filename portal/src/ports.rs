@@ -101,6 +101,9 @@ pub trait ControlPlanes: Send + Sync {
     /// Puts a virtual cluster back under a name, in place of what has that name: whole, or nothing changes.
     async fn restore(&self, name: &EnvironmentName, backup: &TenantBackup) -> Result<(), PortError>;
 
+    /// Drops its history before this moment; the revision that is its oldest from now on.
+    async fn compact(&self, name: &EnvironmentName) -> Result<u64, PortError>;
+
     /// A kubeconfig for its administrator, as YAML. Its context is named `vctl_NAME`.
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError>;
 

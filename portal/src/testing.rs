@@ -137,6 +137,12 @@ impl ControlPlanes for FakePlanes {
         Ok(())
     }
 
+    async fn compact(&self, name: &EnvironmentName) -> Result<u64, PortError> {
+        self.enter("compact").await?;
+        let there = self.state().clusters.contains_key(name.as_str());
+        there.then_some(7).ok_or_else(|| PortError::Permanent("no cluster".to_owned()))
+    }
+
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
         Ok(format!("kubeconfig of {name}"))
     }

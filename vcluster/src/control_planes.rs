@@ -1,6 +1,7 @@
 //! All virtual control planes of this process.
 
 mod backup;
+mod history;
 
 use std::{
     collections::HashMap,

@@ -5,6 +5,7 @@
 
 mod backup;
 mod client;
+mod compact;
 mod completion;
 mod connect;
 mod create;
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     /// Write everything that the server keeps to a file, while it serves
     Backup(backup::Backup),
+    /// Drop the history of an environment before this moment; clients that come back with an older revision list again
+    Compact(compact::Compact),
     /// Encrypt everything that the server keeps with the first of its keys; afterwards it needs no other
     Reencrypt(reencrypt::Reencrypt),
     /// Open a shell, or run a command, with KUBECONFIG set to an environment
@@ -104,6 +107,7 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Snapshot(c) => c.run(global).await,
         Command::Restore(c) => c.run(global).await,
         Command::Backup(c) => c.run(global).await,
+        Command::Compact(c) => c.run(global).await,
         Command::Reencrypt(c) => c.run(global).await,
         Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
         Command::Status(c) => c.run(global).await,

@@ -142,6 +142,10 @@ impl ports::ControlPlanes for Planes {
         self.planes.restore(name, backup, true).await.map_err(port)
     }
 
+    async fn compact(&self, name: &EnvironmentName) -> Result<u64, PortError> {
+        self.planes.compact(name).await.map_err(port)
+    }
+
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
         self.planes.kubeconfig(name, &self.server(name)).await.map_err(port)
     }

@@ -175,6 +175,19 @@ impl Environments {
         }
     }
 
+    /// Drops the history of an environment before this moment; the revision that is its oldest from now on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn compact(&self, caller: Caller<'_>, name: &str) -> Result<u64, Error> {
+        let stored = self.stored(name).await?;
+        let revision = self.planes.compact(&stored.value.name).await?;
+        let detail = json!({ "revision": revision });
+        let entry = audit(self.clock.now(), caller.actor, "environment.compact", name, caller.request_id, detail)?;
+        self.documents.transact(vec![entry]).await?;
+        Ok(revision)
+    }
+
     /// Encrypts everything that is kept with the first of the server's keys.
     ///
     /// # Errors

@@ -113,6 +113,16 @@ pub(super) async fn whole(
     Ok(stream_of(Body::from_stream(stream::try_unfold(whole, Whole::next))))
 }
 
+pub(super) async fn compact(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+) -> Result<Response, Error> {
+    let revision = portal.inner().environments.compact(caller(&identity, &id), &name).await?;
+    Ok(Json(json!({ "revision": revision })).into_response())
+}
+
 pub(super) async fn reencrypt(
     State(portal): State<Portal>,
     Extension(identity): Extension<Identity>,

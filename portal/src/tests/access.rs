@@ -25,6 +25,7 @@ DELETE /api/v1/environments/{name} SignedIn
 GET /api/v1/environments/{name}/kubeconfig SignedIn
 GET /api/v1/environments/{name}/snapshot Admin
 POST /api/v1/environments/{name}/restore Admin
+POST /api/v1/environments/{name}/compact Admin
 GET /api/v1/backup Admin
 POST /api/v1/reencrypt Admin
 GET /api/v1/templates SignedIn

@@ -120,6 +120,17 @@ async fn a_backup_has_everything() {
 }
 
 #[tokio::test]
+async fn compaction_is_audited_and_needs_an_environment() {
+    let world = world().await;
+    let (status, done) = world.call("POST", "/api/v1/environments/dev/compact", None).await;
+    assert_eq!((status, &done["revision"]), (StatusCode::OK, &json!(7)));
+    let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
+    assert_eq!(audit["items"][0]["action"], "environment.compact", "{audit}");
+    let (status, _) = world.call("POST", "/api/v1/environments/nothing/compact", None).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
 async fn without_a_key_nothing_is_encrypted_anew() {
     let world = world().await;
     let (status, problem) = world.call("POST", "/api/v1/reencrypt", None).await;
