@@ -95,8 +95,9 @@ fn is_definition(descriptor: &Descriptor) -> bool {
     descriptor.group == "apiextensions.k8s.io" && descriptor.plural == "customresourcedefinitions"
 }
 
-/// Checks the metadata of a resource that lies inside of another one (`x-kubernetes-embedded-resource`).
-pub(crate) fn embedded_metadata(metadata: &Value, path: &str) -> Vec<FieldError> {
+/// Checks the metadata of a resource that lies inside of another one (`x-kubernetes-embedded-resource`), or what a
+/// conversion webhook made of an object's metadata.
+pub fn embedded_metadata(metadata: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Errors::default();
     metadata::embedded(&At { value: metadata, path: path.to_owned() }, &mut errors);
     errors.0

@@ -1,5 +1,6 @@
 //! Resources that come from CustomResourceDefinitions: rows of the catalog made from the definitions.
 
+pub(crate) mod conversion;
 pub(crate) mod names;
 
 use std::{

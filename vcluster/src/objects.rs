@@ -74,7 +74,7 @@ impl Call {
     /// Reads the object as stored, in the version of the target.
     pub(crate) async fn find(&self, target: &Target) -> Result<Option<(Entry, Value)>, ApiError> {
         let Some(entry) = self.plane.entry(&target.key()).await? else { return Ok(None) };
-        let object = self.object(&target.descriptor, &entry.key, &entry.value, entry.revision)?;
+        let object = self.read(&target.descriptor, &entry).await?;
         Ok(Some((entry, object)))
     }
 
@@ -83,7 +83,50 @@ impl Call {
         self.find(target).await?.map(|f| f.1).ok_or_else(|| target.not_found())
     }
 
-    /// A stored document as an object of the descriptor's version.
+    /// A stored document as an object of the descriptor's version, whatever version it is stored in.
+    async fn read(&self, descriptor: &Descriptor, entry: &Entry) -> Result<Value, ApiError> {
+        let converted = self.converted(descriptor, [(&entry.key, &*entry.value, entry.revision)].into_iter()).await?;
+        match converted.and_then(|mut c| c.pop()) {
+            Some(object) => Ok(object),
+            None => self.object(descriptor, &entry.key, &entry.value, entry.revision),
+        }
+    }
+
+    /// Stored documents of a resource that a webhook converts, as objects of the descriptor's version; none for all other resources,
+    /// whose documents [`Call::object`] reads one by one.
+    pub(crate) async fn converted<'e>(
+        &self,
+        descriptor: &Descriptor,
+        entries: impl Iterator<Item = (&'e Key, &'e [u8], Revision)> + Send,
+    ) -> Result<Option<Vec<Value>>, ApiError> {
+        let Some(converter) = self.plane.converter(descriptor).await? else { return Ok(None) };
+        let origin = &self.plane.keys.origin;
+        let decode = |(key, value, revision)| Ok((document::decode(origin, key, value, revision)?, revision));
+        let mut objects: Vec<(Value, Revision)> = entries.map(decode).collect::<Result<_, ApiError>>()?;
+        converter.read(&self.plane, &mut objects, &descriptor.version).await?;
+        let finish = |(mut object, _)| {
+            if let Some(definition) = &descriptor.definition {
+                definition.read(&mut object);
+            }
+            object
+        };
+        Ok(Some(objects.into_iter().map(finish).collect()))
+    }
+
+    /// What a client sees of what it wrote: what a webhook made of it on its way into the store and back.
+    pub(crate) async fn written(&self, target: &Target, mut new: Value, revision: Revision) -> Result<Value, ApiError> {
+        let descriptor = &target.descriptor;
+        if descriptor.version != descriptor.storage_version && self.plane.converter(descriptor).await?.is_some() {
+            // Somebody may have written in between: that is not what this client wrote.
+            if let Some(entry) = self.plane.entry(&target.key()).await?.filter(|e| e.revision == revision) {
+                return self.read(descriptor, &entry).await;
+            }
+        }
+        document::set_meta(&mut new, "resourceVersion", Some(revision.to_string().into()));
+        Ok(new)
+    }
+
+    /// A stored document as an object of the descriptor's version. Not for resources that a webhook converts: see [`Call::converted`].
     pub(crate) fn object(
         &self,
         descriptor: &Descriptor,
@@ -128,6 +171,21 @@ impl Call {
         Ok(())
     }
 
+    /// An object in its storage version.
+    async fn stored(&self, target: &Target, object: &Value) -> Result<Value, ApiError> {
+        let descriptor = &target.descriptor;
+        // As upstream, a dry run ends before anything is encoded.
+        if descriptor.version != descriptor.storage_version
+            && !self.dry_run
+            && let Some(converter) = self.plane.converter(descriptor).await?
+        {
+            return converter.store(&self.plane, object).await;
+        }
+        let mut stored = object.clone();
+        convert::to_storage(descriptor, &mut stored);
+        Ok(stored)
+    }
+
     /// Writes an object with what belongs to it, or pretends to. `None` means that something else was written in between.
     pub(crate) async fn commit(
         &self,
@@ -137,11 +195,7 @@ impl Call {
         more: Vec<Write>,
     ) -> Result<Commit, ApiError> {
         let value = match object {
-            Some(object) => {
-                let mut stored = object.clone();
-                convert::to_storage(&target.descriptor, &mut stored);
-                Some(document::encode(&stored)?)
-            }
+            Some(object) => Some(document::encode(&self.stored(target, object).await?)?),
             None => None,
         };
         if self.dry_run {

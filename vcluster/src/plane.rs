@@ -7,7 +7,10 @@ use std::sync::{
 };
 
 use jiff::Timestamp;
-use vctl_machinery::{catalog::Catalog, status::ApiError};
+use vctl_machinery::{
+    catalog::{Catalog, Descriptor},
+    status::ApiError,
+};
 use vctl_runtime::{pki::Identity, tasks::Tasks};
 use vctl_store::{Entry, Expect, Key, ListOptions, Scope, Store, StoreError, Tenant, Write};
 
@@ -17,7 +20,11 @@ use crate::{
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
     config::Config,
-    custom, document,
+    custom::{
+        self,
+        conversion::{Converter, Converters},
+    },
+    document,
     keys::{AUTHENTICATION, FrontProxy, Keys, KeysDocument},
     storage,
     streams::PodStreams,
@@ -45,10 +52,17 @@ pub(crate) struct Plane {
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
     pub(crate) discovered: Discovered,
-    catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
+    catalog: Mutex<Option<(u64, Served)>>,
     catalog_generation: AtomicU64,
     /// Seconds since 1970 of the last request.
     used: AtomicI64,
+}
+
+/// What comes of a cluster's definitions.
+#[derive(Clone)]
+struct Served {
+    catalog: Arc<Catalog>,
+    converters: Arc<Converters>,
 }
 
 /// The built-in resources, shared by all clusters without custom ones.
@@ -137,16 +151,29 @@ impl Plane {
 
     /// The resources this cluster serves.
     pub(crate) async fn catalog(&self) -> Result<Arc<Catalog>, ApiError> {
-        let generation = self.catalog_generation.load(Ordering::SeqCst);
-        if let Some((of, catalog)) = &*self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
-            && *of == generation
-        {
-            return Ok(catalog.clone());
+        Ok(self.served().await?.catalog)
+    }
+
+    /// The webhook that converts the objects of a resource; none where versions differ in their name only.
+    pub(crate) async fn converter(&self, descriptor: &Descriptor) -> Result<Option<Arc<Converter>>, ApiError> {
+        if !descriptor.custom {
+            return Ok(None);
         }
-        let rows = custom::rows(&self.objects(custom::DEFINITIONS, None).await?);
+        Ok(self.served().await?.converters.get(&descriptor.group_resource()))
+    }
+
+    async fn served(&self) -> Result<Served, ApiError> {
+        let generation = self.catalog_generation.load(Ordering::SeqCst);
+        let before = match &*self.catalog.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((of, served)) if *of == generation => return Ok(served.clone()),
+            before => before.as_ref().map(|(_, served)| served.converters.clone()),
+        };
+        let definitions = self.objects(custom::DEFINITIONS, None).await?;
+        let rows = custom::rows(&definitions);
         let catalog = if rows.is_empty() { builtin() } else { Arc::new(builtin().with(rows)) };
-        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, catalog.clone()));
-        Ok(catalog)
+        let served = Served { catalog, converters: Arc::new(Converters::new(&definitions, before.as_deref())) };
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, served.clone()));
+        Ok(served)
     }
 
     /// Tells the caches that an object of this resource has changed.

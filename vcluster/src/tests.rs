@@ -3,6 +3,7 @@
 mod access;
 mod aggregation;
 mod certificates;
+mod conversion;
 mod custom;
 mod lifecycle;
 mod lists;

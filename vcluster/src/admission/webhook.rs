@@ -134,7 +134,7 @@ async fn mutate_by(
     object: &mut Value,
 ) -> Result<bool, Failure> {
     let own = &request.target.descriptor;
-    let mut shown = converted(own, &invocation.descriptor, object);
+    let mut shown = converted(request.call, own, &invocation.descriptor, object).await.map_err(Failure::Rejected)?;
     let verdict = ask(hook, request, invocation, &shown, true).await?;
     let Some(operations) = verdict.patch else { return Ok(false) };
     if object.is_null() {
@@ -155,7 +155,7 @@ async fn mutate_by(
         defaults::apply(&invocation.descriptor, &mut patched);
     }
     let changed = patched != shown;
-    shown = converted(&invocation.descriptor, own, &patched);
+    shown = converted(request.call, &invocation.descriptor, own, &patched).await.map_err(Failure::Rejected)?;
     *object = shown;
     Ok(changed)
 }
@@ -171,7 +171,7 @@ pub(super) async fn validate(request: &Attributes<'_>, object: &Value) -> Result
     for hook in &hooks.validating {
         let Some(invocation) = hook.invocation(request, Some(object)).await? else { continue };
         calls.push(async move {
-            let shown = converted(&request.target.descriptor, &invocation.descriptor, object);
+            let shown = converted(request.call, &request.target.descriptor, &invocation.descriptor, object).await?;
             match ask(hook, request, &invocation, &shown, false).await {
                 Ok(_) => Ok(()),
                 Err(Failure::Rejected(e)) => Err(e),
@@ -200,7 +200,14 @@ async fn ask(
                 .into(),
         ));
     };
-    let old = request.old.map(|old| converted(&request.target.descriptor, &invocation.descriptor, old));
+    let old = match request.old {
+        Some(old) => Some(
+            converted(request.call, &request.target.descriptor, &invocation.descriptor, old)
+                .await
+                .map_err(Failure::Rejected)?,
+        ),
+        None => None,
+    };
     let uid = uuid::Uuid::new_v4().to_string();
     let review = review::request(request, invocation, version, &uid, object, old.as_ref());
     let client = match &hook.client {
@@ -223,11 +230,21 @@ async fn ask(
 }
 
 /// An object in another version of its resource.
-fn converted(from: &Arc<Descriptor>, to: &Arc<Descriptor>, object: &Value) -> Value {
+async fn converted(
+    call: &Call,
+    from: &Arc<Descriptor>,
+    to: &Arc<Descriptor>,
+    object: &Value,
+) -> Result<Value, ApiError> {
     let mut object = object.clone();
     if !Arc::ptr_eq(from, to) && !object.is_null() && object["apiVersion"] == from.api_version() {
-        convert::to_storage(from, &mut object);
-        convert::from_storage(to, &mut object);
+        if let Some(converter) = call.plane.converter(from).await? {
+            let converted = converter.convert(&call.plane, &object, &to.version).await;
+            object = converted.map_err(|e| ApiError::internal(e.message))?;
+        } else {
+            convert::to_storage(from, &mut object);
+            convert::from_storage(to, &mut object);
+        }
     }
-    object
+    Ok(object)
 }

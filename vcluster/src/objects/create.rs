@@ -80,10 +80,7 @@ impl Call {
                     }
                     return Ok(new);
                 }
-                Commit::Done(revision) => {
-                    set_meta(&mut new, "resourceVersion", Some(revision.to_string().into()));
-                    return Ok(new);
-                }
+                Commit::Done(revision) => return self.written(&target, new, revision).await,
                 Commit::Taken if taken < TAKEN_ATTEMPTS => taken += 1,
                 Commit::Taken => return Err(target.modified()),
                 Commit::Changed(_) if generate.is_some() && attempt < NAME_ATTEMPTS => attempt += 1,

@@ -122,10 +122,11 @@ impl Call {
             let (object, more) = if stays { (Some(&new), Vec::new()) } else { (None, more) };
             match self.commit(target, Expect::Revision(entry.revision), object, more).await? {
                 Commit::Done(revision) => {
-                    if revision > 0 && stays {
-                        set_meta(&mut new, "resourceVersion", Some(revision.to_string().into()));
-                    }
-                    return Ok(if stays { Deleted::Marked(new) } else { Deleted::Gone(old) });
+                    return Ok(match (stays, revision) {
+                        (false, _) => Deleted::Gone(old),
+                        (true, 0) => Deleted::Marked(new),
+                        (true, _) => Deleted::Marked(self.written(target, new, revision).await?),
+                    });
                 }
                 Commit::Changed(false) => return Err(target.not_found()),
                 Commit::Changed(true) | Commit::Taken => {}

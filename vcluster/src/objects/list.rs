@@ -162,8 +162,13 @@ impl Call {
             at = Some(list.revision);
             page.revision = list.revision;
             let count = list.entries.len();
+            let entries = list.entries.iter().map(|e| (&e.key, &*e.value, e.revision));
+            let mut converted = self.converted(descriptor, entries).await?;
             for (i, entry) in list.entries.iter().enumerate() {
-                let object = self.object(descriptor, &entry.key, &entry.value, entry.revision)?;
+                let object = match converted.as_mut().and_then(|c| c.get_mut(i)) {
+                    Some(object) => object.take(),
+                    None => self.object(descriptor, &entry.key, &entry.value, entry.revision)?,
+                };
                 if selective && !query.selection.matches(descriptor, &object) {
                     continue;
                 }

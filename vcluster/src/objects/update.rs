@@ -195,10 +195,7 @@ impl Call {
             let object = if removed { None } else { Some(&new) };
             match self.commit(target, Expect::Revision(entry.revision), object, more).await? {
                 Commit::Done(0) => return Ok(new),
-                Commit::Done(revision) => {
-                    set_meta(&mut new, "resourceVersion", Some(revision.to_string().into()));
-                    return Ok(new);
-                }
+                Commit::Done(revision) => return self.written(target, new, revision).await,
                 // A version that the client insists on is compared again, and is then another one.
                 Commit::Changed(_) | Commit::Taken => {}
             }

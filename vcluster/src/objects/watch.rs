@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use futures::{FutureExt, Stream, stream};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use vctl_machinery::status::ApiError;
-use vctl_store::{Event, Revision, Scope, StoreError, Watch, WatchError};
+use vctl_machinery::{catalog::Descriptor, status::ApiError};
+use vctl_store::{Event, Key, Revision, Scope, StoreError, Watch, WatchError};
 
 use super::{
     Call, Target,
@@ -30,6 +30,9 @@ pub(crate) struct WatchQuery {
     pub bookmarks: bool,
     pub timeout: Duration,
 }
+
+/// An object before and after a change.
+type Pair = (Option<Value>, Option<Value>);
 
 /// One event of a watch.
 #[derive(Debug)]
@@ -112,6 +115,24 @@ pub(crate) async fn open(
     Ok(stream::unfold(state, |mut state| async move { state.next().await.map(|item| (item, state)) }).right())
 }
 
+/// The objects of events that a webhook converts, all at once; none where there is no webhook.
+async fn converted(call: &Call, descriptor: &Descriptor, events: &[Arc<Event>]) -> Result<Option<Vec<Pair>>, ApiError> {
+    if !descriptor.custom {
+        return Ok(None);
+    }
+    let mut entries: Vec<(&Key, &[u8], Revision)> = Vec::with_capacity(events.len() * 2);
+    for event in events {
+        entries.extend(event.previous.as_ref().map(|(revision, v)| (&event.key, &**v, *revision)));
+        entries.extend(event.value.as_ref().map(|v| (&event.key, &**v, event.revision)));
+    }
+    let Some(objects) = call.converted(descriptor, entries.into_iter()).await? else { return Ok(None) };
+    let mut objects = objects.into_iter();
+    let pair = |e: &Arc<Event>| {
+        (e.previous.as_ref().and_then(|_| objects.next()), e.value.as_ref().and_then(|_| objects.next()))
+    };
+    Ok(Some(events.iter().map(pair).collect()))
+}
+
 /// `futures::future::Either` as a stream, by name.
 trait Sides: Stream + Sized {
     fn left<R: Stream<Item = Self::Item>>(self) -> futures::future::Either<Self, R> {
@@ -168,18 +189,27 @@ impl State {
             tokio::select! {
                 () = tasks.cancelled() => return None,
                 () = tokio::time::sleep_until(wake) => {}
-                batch = self.watch.next() => self.take(batch),
+                batch = self.watch.next() => self.take(batch).await,
             }
         }
     }
 
     /// Queues what the store delivers.
-    fn take(&mut self, batch: Result<Vec<Arc<Event>>, WatchError>) {
+    async fn take(&mut self, batch: Result<Vec<Arc<Event>>, WatchError>) {
         match batch {
             Ok(events) => {
-                for event in events {
+                let mut converted = match converted(&self.call, &self.target.descriptor, &events).await {
+                    Ok(converted) => converted,
+                    Err(e) => {
+                        self.over = true;
+                        self.queue.push_back(WatchItem::Error(e));
+                        return;
+                    }
+                };
+                for (i, event) in events.into_iter().enumerate() {
                     self.seen = self.seen.max(event.revision);
-                    match self.item(&event) {
+                    let read = converted.as_mut().and_then(|c| c.get_mut(i)).map(std::mem::take);
+                    match self.item(&event, read) {
                         Ok(Some(item)) => self.queue.push_back(item),
                         Ok(None) => {}
                         Err(e) => {
@@ -204,7 +234,7 @@ impl State {
         // Read before looking for events: what is committed is published, so an event up to here would be ready.
         let newest = self.call.plane.store().revision(self.call.plane.tenant).await;
         if let Some(batch) = self.watch.next().now_or_never() {
-            self.take(batch);
+            self.take(batch).await;
         } else if let Ok(newest) = newest
             && self.replay_until.is_none_or(|until| self.seen >= until)
         {
@@ -216,11 +246,16 @@ impl State {
     }
 
     /// What the selection sees of a change.
-    fn item(&self, event: &Event) -> Result<Option<WatchItem>, ApiError> {
+    fn item(&self, event: &Event, read: Option<Pair>) -> Result<Option<WatchItem>, ApiError> {
         let descriptor = &self.target.descriptor;
-        let read = |bytes: &[u8], revision| self.call.object(descriptor, &event.key, bytes, revision);
-        let new = event.value.as_ref().map(|v| read(v, event.revision)).transpose()?;
-        let old = event.previous.as_ref().map(|(_, v)| read(v, event.revision)).transpose()?;
+        let (old, new) = match read {
+            Some(pair) => pair,
+            None => {
+                let read = |bytes: &[u8], revision| self.call.object(descriptor, &event.key, bytes, revision);
+                let old = event.previous.as_ref().map(|(_, v)| read(v, event.revision)).transpose()?;
+                (old, event.value.as_ref().map(|v| read(v, event.revision)).transpose()?)
+            }
+        };
         let seen = |o: &Option<Value>| o.as_ref().is_some_and(|o| self.query.selection.matches(descriptor, o));
         Ok(match (seen(&old), seen(&new)) {
             (false, true) => new.map(|o| WatchItem::Event("ADDED", o)),

@@ -21,13 +21,13 @@ use crate::config::OutboundAddresses;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
 
-type Answer = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+pub(super) type Answer = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
 /// A webhook server: what it was asked, and what it answers.
 #[derive(Clone)]
-struct Webhook {
-    address: SocketAddr,
-    bundle: String,
+pub(super) struct Webhook {
+    pub(super) address: SocketAddr,
+    pub(super) bundle: String,
     asked: Arc<Mutex<Vec<Value>>>,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
 }
@@ -44,12 +44,14 @@ async fn answer(
     hook.asked.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
     let Some(answer) = answer else { return Err((StatusCode::INTERNAL_SERVER_ERROR, "out of order".into())) };
     let mut response = answer(&request);
-    response["uid"] = request["uid"].clone();
-    Ok(Json(json!({ "kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response })))
+    if response.get("uid").is_none() {
+        response["uid"] = request["uid"].clone();
+    }
+    Ok(Json(json!({ "kind": review["kind"], "apiVersion": review["apiVersion"], "response": response })))
 }
 
 impl Webhook {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let validity = Validity::from_now(jiff::Timestamp::now(), Duration::from_hours(1));
         let authority = Authority::generate("webhooks", validity).unwrap();
         let names = ["127.0.0.1", "localhost", "hook.default.svc"].map(String::from);
@@ -67,16 +69,16 @@ impl Webhook {
         hook
     }
 
-    fn on(&self, path: &str, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) {
+    pub(super) fn on(&self, path: &str, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) {
         self.answers.lock().unwrap().insert(path.into(), Arc::new(answer));
     }
 
-    fn asked(&self) -> Vec<Value> {
+    pub(super) fn asked(&self) -> Vec<Value> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 
     /// A webhook of a configuration, by URL.
-    fn hook(&self, name: &str, path: &str) -> Value {
+    pub(super) fn hook(&self, name: &str, path: &str) -> Value {
         json!({
             "name": format!("{name}.example.com"), "admissionReviewVersions": ["v1"], "sideEffects": "None",
             "clientConfig": { "url": format!("https://{}{path}", self.address), "caBundle": self.bundle },
@@ -102,12 +104,12 @@ impl PodStreams for OneAddress {
     }
 }
 
-async fn fixture(hook: &Webhook) -> Fixture {
+pub(super) async fn fixture(hook: &Webhook) -> Fixture {
     let streams = Arc::new(OneAddress(hook.address));
     Fixture::with(streams, |config| config.outbound = OutboundAddresses::Any).await
 }
 
-async fn configure(f: &Fixture, kind: &str, name: &str, hooks: Vec<Value>) {
+pub(super) async fn configure(f: &Fixture, kind: &str, name: &str, hooks: Vec<Value>) {
     f.ok(
         "POST",
         &format!("{HOOKS}/{kind}webhookconfigurations"),
@@ -116,7 +118,7 @@ async fn configure(f: &Fixture, kind: &str, name: &str, hooks: Vec<Value>) {
     .await;
 }
 
-fn allow(_: &Value) -> Value {
+pub(super) fn allow(_: &Value) -> Value {
     json!({ "allowed": true })
 }
 

@@ -134,7 +134,7 @@ impl Hook {
         if self.conditions.is_empty() {
             return Ok(Some(invocation));
         }
-        let variables = policy::variables(request, &invocation, object.unwrap_or(&Value::Null));
+        let variables = policy::variables(request, &invocation, object.unwrap_or(&Value::Null)).await?;
         match self.conditions.hold(&variables) {
             Ok(true) => Ok(Some(invocation)),
             Ok(false) => Ok(None),

@@ -37,19 +37,27 @@ fn policy_environment() -> Environment {
 }
 
 /// The values of what every expression may refer to.
-pub(super) fn variables(request: &Attributes<'_>, invocation: &Invocation, object: &Value) -> Variables {
-    let old = request.old.map(|old| converted(&request.target.descriptor, &invocation.descriptor, old));
-    let shown = converted(&request.target.descriptor, &invocation.descriptor, object);
+pub(super) async fn variables(
+    request: &Attributes<'_>,
+    invocation: &Invocation,
+    object: &Value,
+) -> Result<Variables, ApiError> {
+    let own = &request.target.descriptor;
+    let old = match request.old {
+        Some(old) => Some(converted(request.call, own, &invocation.descriptor, old).await?),
+        None => None,
+    };
+    let shown = converted(request.call, own, &invocation.descriptor, object).await?;
     let mut about = review::request(request, invocation, "v1", "", &Value::Null, None)["request"].take();
     if let Some(about) = about.as_object_mut() {
         for field in ["uid", "object", "oldObject"] {
             about.remove(field);
         }
     }
-    Variables::new()
+    Ok(Variables::new()
         .with("object", cel::Value::from_json(&shown))
         .with("oldObject", old.as_ref().map_or(cel::Value::Null, cel::Value::from_json))
-        .with("request", cel::Value::from_json(&about))
+        .with("request", cel::Value::from_json(&about)))
 }
 
 /// An expression, compiled or not.
@@ -336,6 +344,7 @@ pub(super) async fn validate(policies: &[Policy], request: &Attributes<'_>, obje
             };
             for params in params {
                 let variables = variables(request, &invocation, object)
+                    .await?
                     .with("params", cel::Value::from_json(&params))
                     .with("namespaceObject", namespace.as_ref().map_or(cel::Value::Null, cel::Value::from_json))
                     .with("variables", cel::Value::Opaque(Arc::new(Computed(BTreeMap::new()))));
