@@ -128,7 +128,7 @@ async fn a_list_of_several_versions_is_shown_in_one() {
     let v1 = |port: &str| json!(["stable.example.com/v1", { "hostPort": format!("h:{port}") }]);
     assert_eq!(of(&f.ok("GET", V1, Value::Null).await), [v1("1"), v1("1"), v1("2")]);
     assert_eq!(hook.asked()[0]["objects"].as_array().unwrap().len(), 1);
-    // Who has written everything anew says so; the storage version comes back by itself.
+    // Who has written everything anew says so.
     let mut status = f.ok("GET", &uri, Value::Null).await;
     status["status"]["storedVersions"] = json!(["v2"]);
     f.ok("PUT", &format!("{uri}/status"), status).await;
