@@ -83,6 +83,7 @@ pub(crate) fn measure(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
             tokio::time::sleep(STATS_PERIOD).await;
             let now = own.now_ms();
             let mut seen = HashMap::new();
+            let mut window_ms = 0;
             for handle in reconciler.handles() {
                 let view = handle.view.borrow().clone();
                 let running = view.record.containers.iter().filter(|(_, c)| matches!(c.phase, Phase::Running { .. }));
@@ -92,6 +93,7 @@ pub(crate) fn measure(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
                             cgroup::usage(&cgroup::path(&own.group(), &view.pod.uid, name, c.attempt))?;
                         seen.insert(c.id.clone(), (now, used));
                         let (at, earlier) = before.get(&c.id).copied()?;
+                        window_ms = window_ms.max(now - at);
                         let cpu_nano_cores = (used - earlier).max(0) * 1000 / (now - at).max(1);
                         Some(ContainerStats { name: name.clone(), cpu_nano_cores, memory_working_set_bytes: memory })
                     })
@@ -105,6 +107,7 @@ pub(crate) fn measure(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
                         name: pod.name.clone(),
                         containers,
                         time_ms: now,
+                        window_ms,
                     });
                 }
             }

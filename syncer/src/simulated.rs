@@ -4,7 +4,7 @@
 //! * `vctl.dev/sim-ready-after`: time from start to Ready; at once by default;
 //! * `vctl.dev/sim-complete-after`: time from start to the end of its containers; never by default;
 //! * `vctl.dev/sim-exit-code`: with which they end; 0 by default;
-//! * `vctl.dev/sim-cpu`, `vctl.dev/sim-memory`: what they use, as quantities.
+//! * `vctl.dev/sim-cpu`, `vctl.dev/sim-memory`: what each of them uses, as quantities; by default a little, the same each time.
 //!
 //! The state of a pod is a pure function of the object and the time, so that nothing is lost over a restart and there is no task
 //! per pod.
@@ -30,10 +30,13 @@ use crate::{
 /// The shortest life of a container that is restarted again and again, as after some back-off.
 const RESTART_MILLIS: i64 = 10_000;
 
+/// Over which time the use of processors is said to be the mean, as an agent measures it.
+const WINDOW_MILLIS: i64 = 15_000;
+
 /// A worker that only pretends.
 #[derive(Debug, Default)]
 pub struct Simulated {
-    /// CPU in billionths of a core and memory in bytes, of pods that say so.
+    /// What pods use; the time is filled in when it is asked for.
     usage: Mutex<HashMap<String, agent::PodStats>>,
 }
 
@@ -103,6 +106,13 @@ fn duration(text: &str) -> Option<i64> {
 
 fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     pod.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+/// What a container uses that does not say: 1 to 16 thousandths of a core and 4 to 35 MiB, the same each time.
+fn little(uid: &str, container: &str) -> (i64, i64) {
+    let hash = Sha256::digest(format!("{uid}/{container}").as_bytes());
+    let byte = |at: usize| i64::from(hash.get(at).copied().unwrap_or_default());
+    ((byte(0) % 16 + 1) * 1_000_000, (byte(1) % 32 + 4) << 20)
 }
 
 /// An address that is the same for a pod each time and hardly ever that of another.
@@ -212,28 +222,29 @@ impl Target for Simulated {
         }
         let amount = |name: &str| annotation(pod, name).and_then(quantity::nanos);
         let (cpu, memory) = (amount("vctl.dev/sim-cpu"), amount("vctl.dev/sim-memory"));
-        if cpu.is_some() || memory.is_some() {
-            let containers = expected
-                .containers
-                .iter()
-                .map(|c| agent::ContainerStats {
+        let containers = expected
+            .containers
+            .iter()
+            .map(|c| {
+                let (little_cpu, little_memory) = little(&expected.uid, &c.name);
+                let memory = memory.map(|m| m / 1_000_000_000);
+                agent::ContainerStats {
                     name: c.name.clone(),
-                    cpu_nano_cores: cpu.unwrap_or_default().try_into().unwrap_or(i64::MAX),
-                    memory_working_set_bytes: (memory.unwrap_or_default() / 1_000_000_000)
-                        .try_into()
-                        .unwrap_or(i64::MAX),
-                })
-                .collect();
-            let stats = agent::PodStats {
-                uid: expected.uid.clone(),
-                environment: expected.environment,
-                namespace: expected.namespace,
-                name: expected.name,
-                containers,
-                time_ms: now_ms,
-            };
-            self.usage.lock().unwrap_or_else(PoisonError::into_inner).insert(expected.uid, stats);
-        }
+                    cpu_nano_cores: cpu.map_or(little_cpu, |n| n.try_into().unwrap_or(i64::MAX)),
+                    memory_working_set_bytes: memory.map_or(little_memory, |n| n.try_into().unwrap_or(i64::MAX)),
+                }
+            })
+            .collect();
+        let stats = agent::PodStats {
+            uid: expected.uid.clone(),
+            environment: expected.environment,
+            namespace: expected.namespace,
+            name: expected.name,
+            containers,
+            time_ms: now_ms,
+            window_ms: WINDOW_MILLIS,
+        };
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner).insert(expected.uid, stats);
         let (status, again_ms) = observe(pod, now_ms);
         Observation::Now { status: Box::new(status), again_ms }
     }

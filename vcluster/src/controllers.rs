@@ -24,6 +24,7 @@ mod deployment;
 mod dispatch;
 mod disruption;
 mod endpoint_slice;
+mod endpoint_slice_mirroring;
 mod endpoints;
 pub mod event;
 mod event_expiry;
@@ -350,6 +351,7 @@ impl Shared {
             Controller::Deployment => deployment::reconcile(cx, namespace, name).await,
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
             Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,
+            Controller::EndpointSliceMirroring => endpoint_slice_mirroring::reconcile(cx, namespace, name).await,
             Controller::Scheduler => scheduler::reconcile(cx).await,
             Controller::ApiServices => api_services::reconcile(cx, name).await,
             Controller::Certificates => certificates::reconcile(cx, name).await,

@@ -28,6 +28,7 @@ mod pod_resources;
 mod quantity;
 mod quota;
 mod request;
+mod resource_metrics;
 mod server;
 mod storage;
 pub mod streaming;

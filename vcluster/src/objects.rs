@@ -14,7 +14,7 @@ use serde_json::Value;
 use vctl_machinery::{apply::Manager, catalog::Descriptor, schema, status::ApiError};
 use vctl_store::{Entry, Expect, Key, Revision, StoreError, Write};
 
-use crate::{convert, document, keys::seconds, plane::Plane, storage, user::User};
+use crate::{convert, document, keys::seconds, plane::Plane, resource_metrics, storage, user::User};
 
 /// What to do with unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +80,9 @@ impl Call {
 
     /// Reads the object.
     pub(crate) async fn get(&self, target: &Target) -> Result<Value, ApiError> {
+        if resource_metrics::serves(&target.descriptor) {
+            return resource_metrics::get(self, target).await;
+        }
         self.find(target).await?.map(|f| f.1).ok_or_else(|| target.not_found())
     }
 

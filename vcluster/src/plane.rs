@@ -26,7 +26,7 @@ use crate::{
     },
     document,
     keys::{AUTHENTICATION, FrontProxy, Keys, KeysDocument},
-    storage,
+    resource_metrics, storage,
     streams::PodStreams,
     user::User,
 };
@@ -68,7 +68,7 @@ struct Served {
 /// The built-in resources, shared by all clusters without custom ones.
 pub(crate) fn builtin() -> Arc<Catalog> {
     static BUILTIN: OnceLock<Arc<Catalog>> = OnceLock::new();
-    BUILTIN.get_or_init(|| Arc::new(Catalog::builtin().clone())).clone()
+    BUILTIN.get_or_init(|| Arc::new(Catalog::builtin().with(resource_metrics::rows()))).clone()
 }
 
 impl Plane {

@@ -36,6 +36,16 @@ impl Quantity {
         Self { nanos: i128::try_from(n).unwrap_or(i128::MAX / ONE).saturating_mul(ONE), form: Form::Decimal }
     }
 
+    /// Billionths, such as of a processor.
+    pub(crate) fn nanos(nanos: i64) -> Self {
+        Self { nanos: nanos.into(), form: Form::Decimal }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(bytes: i64) -> Self {
+        Self { nanos: i128::from(bytes).saturating_mul(ONE), form: Form::Binary }
+    }
+
     /// A text or number of a document.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {

@@ -101,6 +101,30 @@ pub struct ExecSession {
     pub output: tokio::sync::mpsc::Receiver<ExecOutput>,
 }
 
+/// What the containers of one pod use, as its worker has measured it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodUsage {
+    /// UID of the pod.
+    pub uid: String,
+    /// When it was measured: Unix time in milliseconds.
+    pub time_ms: i64,
+    /// The time before that over which the use of processors is the mean, in milliseconds.
+    pub window_ms: i64,
+    /// Those that run.
+    pub containers: Vec<ContainerUsage>,
+}
+
+/// What one container uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerUsage {
+    /// Its name.
+    pub name: String,
+    /// Processors, in billionths.
+    pub cpu_nano_cores: i64,
+    /// Working set in bytes.
+    pub memory_bytes: i64,
+}
+
 /// A stream of log bytes.
 pub type LogStream = Pin<Box<dyn Stream<Item = Result<Bytes, ApiError>> + Send>>;
 
@@ -117,4 +141,9 @@ pub trait PodStreams: Send + Sync {
     async fn exec(&self, target: ContainerTarget, options: ExecOptions) -> Result<ExecSession, ApiError>;
     /// Connects to a TCP port inside the pod's network namespace.
     async fn port_forward(&self, target: ContainerTarget, port: u16) -> Result<Box<dyn Duplex>, ApiError>;
+    /// What the pods of a virtual cluster use, as far as it has been measured.
+    fn usage(&self, environment: &str) -> Vec<PodUsage> {
+        let _ = environment;
+        Vec::new()
+    }
 }

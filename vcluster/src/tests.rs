@@ -12,6 +12,7 @@ mod pod_security;
 mod pods;
 mod policies;
 mod quotas;
+mod resource_metrics;
 mod watches;
 mod webhooks;
 

@@ -8,7 +8,8 @@ use vctl_machinery::status::ApiError;
 use vctl_runtime::tasks::Tasks;
 use vctl_syncer::{hub::Hub, streams as worker};
 use vctl_vcluster::streams::{
-    ContainerTarget, Duplex, ExecInput, ExecOptions, ExecOutput, ExecSession, LogOptions, LogStream, PodStreams,
+    ContainerTarget, ContainerUsage, Duplex, ExecInput, ExecOptions, ExecOutput, ExecSession, LogOptions, LogStream,
+    PodStreams, PodUsage,
 };
 
 /// How many items of a session wait in memory.
@@ -93,5 +94,21 @@ impl PodStreams for Streams {
 
     async fn port_forward(&self, of: ContainerTarget, port: u16) -> Result<Box<dyn Duplex>, ApiError> {
         Ok(Box::new(self.hub()?.port_forward(target(of), port).await?))
+    }
+
+    fn usage(&self, environment: &str) -> Vec<PodUsage> {
+        let Some(hub) = self.hub.get() else { return Vec::new() };
+        let container = |c: vctl_api::agent::ContainerStats| ContainerUsage {
+            name: c.name,
+            cpu_nano_cores: c.cpu_nano_cores,
+            memory_bytes: c.memory_working_set_bytes,
+        };
+        let pod = |p: vctl_api::agent::PodStats| PodUsage {
+            uid: p.uid,
+            time_ms: p.time_ms,
+            window_ms: p.window_ms,
+            containers: p.containers.into_iter().map(container).collect(),
+        };
+        hub.stats(environment).into_iter().map(pod).collect()
     }
 }

@@ -4,8 +4,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, NAME, NONE, Printer, UNKNOWN, age, bool_at, int_at, integer, list_at, name, str_at, str_or, text, wide,
+    AGE, Column, NAME, NONE, Printer, UNKNOWN, age, bool_at, int_at, integer, list_at, name, str_at, str_or, text, wide,
 };
+
+/// An amount of a resource, as metrics-server's `pkg/api/table.go` has it.
+const fn quantity(name: &'static str) -> Column {
+    Column { name, kind: "string", format: "quantity", priority: 0 }
+}
+
+const WINDOW: Column = Column { name: "Window", kind: "string", format: "duration", priority: 0 };
 
 pub(super) const PRINTERS: &[Printer] = &[
     Printer {
@@ -39,6 +46,27 @@ pub(super) const PRINTERS: &[Printer] = &[
                 str_at(o, "/spec/username").into(),
                 duration.into(),
                 request_condition(o).into(),
+            ]
+        },
+    },
+    Printer {
+        resource: "pods.metrics.k8s.io",
+        columns: &[NAME, quantity("cpu"), quantity("memory"), WINDOW],
+        cells: |o, _| {
+            let containers = list_at(o, "/containers");
+            let sum = |resource: &str| sum(containers.iter().map(|c| str_at(&c["usage"], resource)));
+            vec![name(o), sum("/cpu").into(), sum("/memory").into(), str_at(o, "/window").into()]
+        },
+    },
+    Printer {
+        resource: "nodes.metrics.k8s.io",
+        columns: &[NAME, quantity("cpu"), quantity("memory"), WINDOW],
+        cells: |o, _| {
+            vec![
+                name(o),
+                str_at(o, "/usage/cpu").into(),
+                str_at(o, "/usage/memory").into(),
+                str_at(o, "/window").into(),
             ]
         },
     },
@@ -218,11 +246,48 @@ fn request_condition(o: &Value) -> String {
     text
 }
 
+/// The sum of quantities, with the largest suffix that leaves a whole number.
+fn sum<'a>(quantities: impl Iterator<Item = &'a str>) -> String {
+    let (mut nanos, mut binary) = (0_i128, false);
+    for text in quantities {
+        binary |= text.ends_with('i');
+        nanos = nanos.saturating_add(crate::quantity::parse(text).unwrap_or_default());
+    }
+    let (mut number, step, suffixes): (i128, i128, &[&str]) = if binary {
+        (nanos / 1_000_000_000, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+    } else {
+        (nanos, 1000, &["n", "u", "m", "", "k", "M", "G", "T", "P", "E"])
+    };
+    if number == 0 {
+        return "0".to_owned();
+    }
+    let mut power = 0;
+    while number % step == 0 && power + 1 < suffixes.len() {
+        number /= step;
+        power += 1;
+    }
+    format!("{number}{}", suffixes.get(power).copied().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::sum;
     use crate::table::testing::row;
+
+    #[test]
+    fn measurements_of_containers_are_added_up() {
+        for (quantities, text) in [
+            (&["1500000n", "500u"][..], "2m"),
+            (&["1234567n"], "1234567n"),
+            (&["0", "0"], "0"),
+            (&["10Mi", "1024"], "10241Ki"),
+            (&["1Gi", "1Gi"], "2Gi"),
+        ] {
+            assert_eq!(sum(quantities.iter().copied()), text, "{quantities:?}");
+        }
+    }
 
     #[test]
     fn nodes_and_requests() {

@@ -26,7 +26,42 @@ fn count(api: &Api, path: &str, wanted: usize) -> Result<()> {
     .map(drop)
 }
 
+/// The only slice of the service `db` shows this address, or there is none.
+fn mirrored(api: &Api, address: Option<&str>) -> Result<()> {
+    api.until("discovery.k8s.io/v1~/endpointslices?labelSelector=kubernetes.io/service-name%3Ddb", |list| {
+        let shown = list.at("/items").as_array().map(Vec::as_slice).unwrap_or_default();
+        let one = |a: &str| {
+            let slice = shown.first();
+            shown.len() == 1
+                && slice
+                    .is_some_and(|s| s["ports"].as_array().is_some_and(|p| p.len() == 1) && s["ports"][0]["port"] == 80)
+                && slice.is_some_and(|s| s["endpoints"].as_array().is_some_and(|e| e.len() == 1))
+                && slice.is_some_and(|s| s["endpoints"][0]["addresses"] == json!([a]))
+        };
+        ensure!(address.map_or(shown.is_empty(), one), "{}", list.body);
+        Ok(())
+    })
+    .map(drop)
+}
+
 pub(crate) fn checks(s: &mut Suite) {
+    s.check(
+        "Endpoints written by hand are mirrored",
+        "[sig-network] EndpointSliceMirroring should mirror a custom Endpoints resource through create update and delete",
+        |api| {
+            api.post("v1~/services", "{metadata: {name: db}, spec: {ports: [{name: example, port: 80, protocol: TCP}]}}")
+                .is(201)?;
+            let endpoints = |ip: &str| {
+                json!({ "metadata": { "name": "db" }, "subsets": [{ "ports": [{ "port": 80 }], "addresses": [{ "ip": ip }] }] })
+            };
+            api.post("v1~/endpoints", endpoints("10.1.2.3")).is(201)?;
+            mirrored(api, Some("10.1.2.3"))?;
+            api.put("v1~/endpoints/db", endpoints("10.2.3.4")).is(200)?;
+            mirrored(api, Some("10.2.3.4"))?;
+            api.delete("v1~/endpoints/db").is(200)?;
+            mirrored(api, None)
+        },
+    );
     s.check(
         "a generated name has five more characters",
         "staging/src/k8s.io/apiserver/pkg/storage/names/generate.go",

@@ -9,7 +9,7 @@ use vctl_store::Event;
 use super::{
     cluster_role,
     daemon_set::node_view,
-    disruption,
+    disruption, endpoint_slice_mirroring, endpoints,
     hints::Labels,
     object::{condition, controller_of, is_deleting, label_map, labels, list, text},
     pod,
@@ -111,8 +111,21 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             wakes.push(Wake::ApiServices);
             wakes.push(this(Controller::Endpoints));
             wakes.push(this(Controller::EndpointSlice));
+            let (old, new) = documents(event);
+            if [old, new].iter().flatten().any(|s| !endpoint_slice_mirroring::has_selector(s)) {
+                wakes.push(this(Controller::EndpointSliceMirroring));
+            }
         }
-        "endpoints" if event.previous.is_some() => wakes.push(this(Controller::Endpoints)),
+        "endpoints" => {
+            if event.previous.is_some() {
+                wakes.push(this(Controller::Endpoints));
+            }
+            let (old, new) = documents(event);
+            let by_hand = |e: &Value| labels(e)[endpoints::MANAGED_BY_LABEL] != endpoints::MANAGED_BY;
+            if [old, new].iter().flatten().any(|e| by_hand(e) && endpoint_slice_mirroring::is_mirrored(e)) {
+                wakes.push(this(Controller::EndpointSliceMirroring));
+            }
+        }
         "certificatesigningrequests.certificates.k8s.io" if event.value.is_some() => {
             wakes.push(this(Controller::Certificates));
         }
@@ -304,10 +317,13 @@ fn slices(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes:
         return;
     }
     for slice in [old, new].into_iter().flatten() {
-        if labels(slice)["endpointslice.kubernetes.io/managed-by"] == super::endpoint_slice::MANAGED_BY
-            && let Some(service) = labels(slice)["kubernetes.io/service-name"].as_str()
-        {
-            let wake = Wake::Now(Controller::EndpointSlice, namespace.clone(), service.into());
+        let controller = match labels(slice)["endpointslice.kubernetes.io/managed-by"].as_str() {
+            Some(super::endpoint_slice::MANAGED_BY) => Controller::EndpointSlice,
+            Some(endpoint_slice_mirroring::MANAGED_BY) => Controller::EndpointSliceMirroring,
+            _ => continue,
+        };
+        if let Some(service) = labels(slice)["kubernetes.io/service-name"].as_str() {
+            let wake = Wake::Now(controller, namespace.clone(), service.into());
             if !wakes.contains(&wake) {
                 wakes.push(wake);
             }

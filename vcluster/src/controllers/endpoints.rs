@@ -16,7 +16,7 @@ use super::{
 const RESOURCE: &str = "endpoints";
 /// Label of Endpoints that this controller writes.
 pub(super) const MANAGED_BY: &str = "endpoint-controller";
-const MANAGED_BY_LABEL: &str = "endpoints.kubernetes.io/managed-by";
+pub(super) const MANAGED_BY_LABEL: &str = "endpoints.kubernetes.io/managed-by";
 const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";

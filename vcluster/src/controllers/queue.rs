@@ -35,6 +35,7 @@ pub(super) enum Controller {
     ClusterRole,
     Endpoints,
     EndpointSlice,
+    EndpointSliceMirroring,
     Scheduler,
     PodGc,
     EventExpiry,
@@ -63,6 +64,7 @@ impl Controller {
             Self::DaemonSet | Self::DaemonSetNodes => "system:serviceaccount:kube-system:daemon-set-controller",
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
+            Self::EndpointSliceMirroring => "system:serviceaccount:kube-system:endpointslicemirroring-controller",
             Self::Scheduler => "system:kube-scheduler",
             Self::ApiServices => "system:kube-aggregator",
             Self::Certificates => "system:serviceaccount:kube-system:certificate-controller",
@@ -77,6 +79,7 @@ impl Controller {
             Self::Scheduler => "default-scheduler",
             Self::DaemonSet => "daemonset-controller",
             Self::Disruption => "controllermanager",
+            Self::EndpointSliceMirroring => "endpoint-slice-mirroring-controller",
             Self::PodGc => "pod-garbage-collector-controller",
             other => other.user().rsplit(':').next().unwrap_or_default(),
         }

@@ -51,6 +51,16 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
         if text(labels(&object), "/endpoints.kubernetes.io~1managed-by") == super::endpoints::MANAGED_BY {
             cx.wake(Controller::Endpoints, &entry.key.namespace, &entry.key.name);
+        } else if super::endpoint_slice_mirroring::is_mirrored(&object) {
+            cx.wake(Controller::EndpointSliceMirroring, &entry.key.namespace, &entry.key.name);
+        }
+    }
+    for entry in cx.stored("endpointslices.discovery.k8s.io", None).await? {
+        let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
+        if labels(&object)["endpointslice.kubernetes.io/managed-by"] == super::endpoint_slice_mirroring::MANAGED_BY
+            && let Some(service) = labels(&object)["kubernetes.io/service-name"].as_str()
+        {
+            cx.wake(Controller::EndpointSliceMirroring, &entry.key.namespace, service);
         }
     }
     let mut unscheduled = false;

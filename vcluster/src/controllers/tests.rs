@@ -5,6 +5,7 @@ mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod disruption;
+mod endpoint_slice_mirroring;
 mod jobs;
 mod pipeline;
 mod stateful_sets;

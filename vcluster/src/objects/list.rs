@@ -12,7 +12,7 @@ use vctl_machinery::{
 use vctl_store::{ListOptions, Revision, Scope, StoreError};
 
 use super::{Call, Target};
-use crate::storage;
+use crate::{resource_metrics, storage};
 
 /// What a list or watch selects.
 #[derive(Debug, Clone, Default)]
@@ -122,6 +122,9 @@ impl Call {
     /// One page.
     pub(crate) async fn list(&self, target: &Target, query: &ListQuery) -> Result<Page, ApiError> {
         let descriptor = &target.descriptor;
+        if resource_metrics::serves(descriptor) {
+            return resource_metrics::list(self, target, &query.selection).await;
+        }
         let scope = Scope {
             resource: target.resource().into(),
             namespace: (!target.namespace.is_empty()).then(|| target.namespace.as_str().into()),

@@ -26,6 +26,7 @@ use crate::{
         strategy,
         update::Patch,
     },
+    resource_metrics,
 };
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -80,7 +81,8 @@ fn supported(descriptor: &Descriptor, context: &Context) -> bool {
             None => return false,
         },
     };
-    verbs.iter().any(|v| v == verb) || (verb == "watch" && verbs.iter().any(|v| v == "list"))
+    verbs.iter().any(|v| v == verb)
+        || (verb == "watch" && verbs.iter().any(|v| v == "list") && !resource_metrics::serves(descriptor))
 }
 
 /// Requests that are no create, read, update or delete of an object.
