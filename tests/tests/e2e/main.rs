@@ -11,4 +11,5 @@ mod golden;
 mod kubectl;
 mod postgres;
 mod readme;
+mod usage;
 mod workloads;
