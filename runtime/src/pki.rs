@@ -291,6 +291,12 @@ pub fn request_subject(request_pem: &str) -> Result<Subject, PkiError> {
     Ok(subject(&request.certification_request_info.subject))
 }
 
+/// Common name of the issuer of a certificate (DER), unverified; none when there is none, or no certificate.
+pub fn issuer_common_name(certificate: &[u8]) -> Option<String> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(subject(certificate.issuer()).common_name).filter(|name| !name.is_empty())
+}
+
 fn subject(name: &x509_parser::x509::X509Name<'_>) -> Subject {
     let text = |a: &x509_parser::x509::AttributeTypeAndValue<'_>| a.as_str().ok().map(ToOwned::to_owned);
     Subject {

@@ -1,6 +1,7 @@
 //! All virtual control planes of this process.
 
 mod backup;
+mod credentials;
 mod history;
 
 use std::{
@@ -123,6 +124,12 @@ impl ControlPlanes {
     /// How many clusters have something in memory.
     pub fn loaded(&self) -> usize {
         self.lock().len()
+    }
+
+    /// The cluster whose credentials a request carries: its issuer by the client certificate, or else by the service account token. Not verified:
+    /// a hint where to send a request that names no cluster, which authenticates as any other.
+    pub fn of_credentials(&self, headers: &http::HeaderMap, peer: &Peer) -> Option<EnvironmentName> {
+        credentials::issuer(headers, &peer.certificates, &self.shared.config.issuer_base)
     }
 
     pub(crate) async fn plane(&self, name: &str) -> Result<Arc<Plane>, ApiError> {

@@ -32,6 +32,8 @@ pub(crate) struct KeysDocument {
     pub front_proxy: Option<FrontProxy>,
 }
 
+/// After the cluster's name: the common name of the authority of its client certificates.
+pub(crate) const CLIENT_AUTHORITY: &str = "-client-ca";
 /// Name of the ConfigMap in kube-system that tells aggregated APIs whom to believe.
 pub(crate) const AUTHENTICATION: &str = "extension-apiserver-authentication";
 const FRONT_PROXY: &str = "front-proxy-client";
@@ -81,7 +83,7 @@ const CA_LIFETIME: std::time::Duration = std::time::Duration::from_hours(10 * 36
 impl KeysDocument {
     /// New keys.
     pub(crate) fn generate(name: &str, uid: String, now: Timestamp, config: &Config) -> Result<Self, ApiError> {
-        let authority = Authority::generate(&format!("{name}-client-ca"), Validity::from_now(now, CA_LIFETIME))
+        let authority = Authority::generate(&format!("{name}{CLIENT_AUTHORITY}"), Validity::from_now(now, CA_LIFETIME))
             .map_err(ApiError::internal)?;
         let token = TokenKey::generate().map_err(ApiError::internal)?;
         Ok(Self {

@@ -10,8 +10,8 @@ use http::StatusCode;
 use vctl_runtime::serve::{Peer, PeerCertificates};
 use vctl_vcluster::control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix};
 
-/// Requests under `/clusters/NAME` go to that cluster, those from a pod's tunnel to the cluster of its environment, all others to
-/// `rest`: the agents' service and the portal.
+/// Requests under `/clusters/NAME` go to that cluster, those from a pod's tunnel to the cluster of its environment, those with the credentials of
+/// a cluster to it, all others to `rest`: the agents' service and the portal.
 pub(crate) fn router(planes: ControlPlanes, rest: Router) -> Router {
     Router::new().fallback(move |request: Request| {
         let (planes, rest) = (planes.clone(), rest.clone());
@@ -35,6 +35,9 @@ async fn dispatch(planes: ControlPlanes, rest: Router, mut request: Request) -> 
         }
         return cluster(&planes, &name, request, peer).await;
     }
+    if let Some(name) = planes.of_credentials(request.headers(), &cluster_peer(&request, peer.as_ref())) {
+        return cluster(&planes, name.as_str(), request, peer).await;
+    }
     match tower::ServiceExt::oneshot(rest, request).await {
         Ok(response) => response,
         Err(never) => match never {},
@@ -42,9 +45,13 @@ async fn dispatch(planes: ControlPlanes, rest: Router, mut request: Request) -> 
 }
 
 async fn cluster(planes: &ControlPlanes, name: &str, request: Request<Body>, peer: Option<Peer>) -> Response {
+    let peer = cluster_peer(&request, peer.as_ref());
+    planes.handle(name, request, peer).await
+}
+
+fn cluster_peer(request: &Request<Body>, peer: Option<&Peer>) -> ClusterPeer {
     let certificates = request.extensions().get::<PeerCertificates>().cloned().unwrap_or_default().0;
-    let address = peer.map(|p| p.to_string()).unwrap_or_default();
-    planes.handle(name, request, ClusterPeer { certificates, address }).await
+    ClusterPeer { certificates, address: peer.map(ToString::to_string).unwrap_or_default() }
 }
 
 /// `/clusters/NAME/REST?QUERY` as NAME and `/REST?QUERY`; none for other paths.

@@ -12,4 +12,5 @@ mod kubectl;
 mod postgres;
 mod readme;
 mod usage;
+mod whole_path;
 mod workloads;

@@ -1,5 +1,7 @@
 //! What kinds do differently from each other before they are stored: upstream's registry strategies.
 
+mod service;
+
 use serde_json::{Value, json};
 use vctl_machinery::catalog::Descriptor;
 
@@ -146,6 +148,8 @@ pub(crate) fn prepare_update(descriptor: &Descriptor, subresource: &str, new: &m
     if subresource.is_empty() {
         if is(descriptor, "", "secrets") {
             fold_string_data(new);
+        } else if is(descriptor, "", "services") {
+            service::drop_type_dependent_fields(new, old);
         } else if is(descriptor, "", "namespaces") {
             restore(new, old, "spec");
             label_namespace(new);
@@ -187,23 +191,43 @@ fn restore(new: &mut Value, old: &Value, field: &str) {
     }
 }
 
+/// What a status may not change: everything but itself and, for most kinds, metadata.
 fn keep_all_but_status(descriptor: &Descriptor, new: &mut Value, old: &Value) {
     let mut kept = old.clone();
-    if let (Some(kept), Some(status)) = (kept.as_object_mut(), new.get("status")) {
-        kept.insert("status".into(), status.clone());
-    } else if let Some(kept) = kept.as_object_mut() {
-        kept.remove("status");
+    let Some(fields) = kept.as_object_mut() else { return };
+    for field in ["status", "metadata"] {
+        match new.get(field) {
+            Some(value) => fields.insert(field.to_owned(), value.clone()),
+            None => fields.remove(field),
+        };
     }
-    set_meta(&mut kept, "managedFields", new.pointer("/metadata/managedFields").cloned());
-    // Kubelets write annotations and labels together with a status.
-    if descriptor.group.is_empty()
-        && matches!(&*descriptor.plural, "pods" | "nodes" | "services" | "persistentvolumeclaims")
-    {
-        for field in ["labels", "annotations", "finalizers"] {
-            set_meta(&mut kept, field, new.pointer(&format!("/metadata/{field}")).cloned());
-        }
+    for field in metadata_kept_by_status(descriptor) {
+        set_meta(&mut kept, field, old.pointer(&format!("/metadata/{field}")).cloned());
     }
     *new = kept;
+}
+
+/// The metadata that a status does not change: the status strategies of upstream's registries differ, and newer ones call
+/// `ResetObjectMetaForStatus`.
+fn metadata_kept_by_status(descriptor: &Descriptor) -> &'static [&'static str] {
+    const ALL: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+    if descriptor.custom {
+        return ALL;
+    }
+    match (&*descriptor.group, &*descriptor.plural) {
+        ("", "pods") => &["ownerReferences"],
+        ("apps", "deployments") => &["labels"],
+        (
+            "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "admissionregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "resource.k8s.io",
+            _,
+        )
+        | ("storage.k8s.io", "volumeattachments") => ALL,
+        _ => &[],
+    }
 }
 
 fn label_namespace(object: &mut Value) {
