@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
 
-.PHONY: help demo down test lint unit conformance bench generate setup setup-tools
+.PHONY: help demo down test lint unit conformance soak bench generate setup setup-tools
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,13 @@ unit: setup-tools
 conformance: setup-tools ## upstream's API conformance behaviours, told again; prints how many checks pass
 	@cargo build --locked --package vctl
 	@set -o pipefail; cargo test --quiet --locked --package vctl-tests --test conformance -- --nocapture --test-threads=1 2>&1 | scripts/conformance-count
+
+# The informers' soak is part of `make test` for 20 seconds; so are the kills of the store, 20 and 10 of them.
+soak: setup-tools ## five minutes of informers, kubectl wait and helm --wait under load, cuts, compaction and a kill; 200 kills of the store
+	cargo build --locked --release --package vctl
+	VCTL_BIN=$(CURDIR)/target/release/vctl VCTL_SOAK_SECONDS=$(or $(VCTL_SOAK_SECONDS),300) \
+		cargo test --quiet --locked --package vctl-tests --test soak informers -- --nocapture
+	VCTL_KILLS=$(or $(VCTL_KILLS),200) cargo test --quiet --locked --package vctl-store survives
 
 bench: ## print the figures of docs/benchmarks.md
 	@scripts/setup bench

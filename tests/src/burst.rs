@@ -96,7 +96,10 @@ pub fn creates_until(
 }
 
 /// A client with the credentials of a kubeconfig, and the address of the API server.
-fn client(kubeconfig: &Path) -> Result<(Client, String)> {
+///
+/// # Errors
+/// The kubeconfig cannot be read, or has other credentials than a client certificate within.
+pub fn client(kubeconfig: &Path) -> Result<(Client, String)> {
     // Fails when it is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;

@@ -63,11 +63,16 @@ fn round(place: &Path, round: usize, issued: &mut HashMap<Revision, Acknowledged
     }
 }
 
+/// How often to kill: `VCTL_KILLS` in `make soak`.
+fn kills(usual: usize) -> usize {
+    std::env::var("VCTL_KILLS").map_or(usual, |text| text.parse().expect("VCTL_KILLS is a number"))
+}
+
 #[tokio::test]
 async fn every_acknowledged_write_survives_twenty_kills() {
     let directory = tempfile::tempdir().unwrap();
     let mut issued: HashMap<Revision, Acknowledged> = HashMap::new();
-    for number in 0..20 {
+    for number in 0..kills(20) {
         round(directory.path(), number, &mut issued);
         let store = open(directory.path()).await;
         check(&store, &issued).await;
@@ -82,7 +87,7 @@ async fn every_acknowledged_write_survives_kills_and_crashes_of_postgres() {
     let address = server.database().await;
     let url = server.url("t0");
     let mut issued: HashMap<Revision, Acknowledged> = HashMap::new();
-    for number in 0..10 {
+    for number in 0..kills(20) / 2 {
         round(Path::new(&url), number, &mut issued);
         if number % 3 == 0 {
             server.crash();
