@@ -67,7 +67,12 @@ pub enum Error {
 
 fn not_found(what: &str, name: &str, nearest: &[String]) -> String {
     if nearest.is_empty() {
-        format!("there is no {what} {name:?}")
+        let list = match what {
+            "environment" => "; `vctl list` shows those there are",
+            "template" => "; `vctl templates` shows those there are",
+            _ => "",
+        };
+        format!("there is no {what} {name:?}{list}")
     } else {
         format!("there is no {what} {name:?}; did you mean {}?", nearest.join(", "))
     }

@@ -14,6 +14,8 @@ pub mod auth;
 mod documents;
 pub mod environments;
 pub mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod http;
 pub mod jobs;
 pub mod ports;

@@ -6,6 +6,8 @@
 //! A request that cannot be carried out is answered by a Status before the connection is upgraded.
 
 mod exec;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod port_forward;
 mod spdy;
 mod tunnel;

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::StatusCode;
+use vctl_machinery::{catalog::Catalog, status::ApiError};
 use vctl_runtime::serve::{Peer, PeerCertificates};
 use vctl_vcluster::control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix};
 
@@ -38,10 +39,41 @@ async fn dispatch(planes: ControlPlanes, rest: Router, mut request: Request) -> 
     if let Some(name) = planes.of_credentials(request.headers(), &cluster_peer(&request, peer.as_ref())) {
         return cluster(&planes, name.as_str(), request, peer).await;
     }
+    if is_kubernetes(request.uri().path()) {
+        return no_cluster(request.uri().path());
+    }
     match tower::ServiceExt::oneshot(rest, request).await {
         Ok(response) => response,
         Err(never) => match never {},
     }
+}
+
+/// Whether a path can only mean the Kubernetes API of a cluster: nothing else of this port is there.
+fn is_kubernetes(path: &str) -> bool {
+    let mut parts = path.split('/').skip(1);
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("apis" | "openapi" | "livez" | "readyz" | "healthz" | "version" | "metrics"), ..) => true,
+        (Some("api"), None | Some(""), None) => true,
+        // `events` is also an address of the portal.
+        (Some("api"), Some("v1"), Some(plural)) if plural != "events" => {
+            Catalog::builtin().resource("", "v1", plural).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// A Status, so that Kubernetes' clients show what it says.
+fn no_cluster(path: &str) -> Response {
+    let status = ApiError {
+        code: StatusCode::NOT_FOUND.as_u16(),
+        reason: "NotFound",
+        message: format!(
+            "there is no Kubernetes API at {path}: that of an environment begins with /clusters/NAME, here \
+             /clusters/NAME{path}; `vctl kubeconfig NAME` has its address"
+        ),
+        details: serde_json::Value::Null,
+    };
+    (StatusCode::NOT_FOUND, axum::Json(status.status())).into_response()
 }
 
 async fn cluster(planes: &ControlPlanes, name: &str, request: Request<Body>, peer: Option<Peer>) -> Response {
@@ -87,5 +119,20 @@ mod tests {
             let found = strip(&uri).map(|(name, uri)| (name, uri.map(|u| u.to_string()).unwrap_or_default()));
             assert_eq!(found, wanted.map(|(n, u)| (n.to_owned(), u.to_owned())), "{path}");
         }
+    }
+
+    #[test]
+    fn paths_of_kubernetes_without_a_cluster_are_told_from_those_of_the_portal() {
+        for path in
+            ["/livez", "/version", "/apis/apps/v1/deployments", "/api", "/api/v1/namespaces/a/pods", "/openapi/v3"]
+        {
+            assert!(is_kubernetes(path), "{path}");
+        }
+        for path in
+            ["/", "/api/v1/environments", "/api/v1/events", "/api/v1", "/login", "/assets/app.css", "/v1.Agent/x"]
+        {
+            assert!(!is_kubernetes(path), "{path}");
+        }
+        assert_eq!(no_cluster("/livez").status(), 404);
     }
 }

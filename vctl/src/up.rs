@@ -58,8 +58,8 @@ pub(crate) enum WorkersKind {
 /// Arguments of `vctl up`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Address to serve on
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443")]
+    /// Address and port to serve on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = listen_address)]
     listen: SocketAddr,
     /// What runs the pods
     #[arg(long, value_enum, default_value_t = WorkersKind::Podman)]
@@ -98,6 +98,9 @@ impl Up {
         } else if self.worker_netns.is_some() {
             bail!("--worker-netns is for --workers podman");
         }
+        if let Some(directory) = &self.templates {
+            check_templates(directory)?;
+        }
         let settings = self.store.settings()?;
         let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
@@ -112,7 +115,9 @@ impl Up {
             },
             Err(_) => Ok(()),
         };
-        tracing::info!("stopping; workloads keep running until `vctl down`");
+        if served.is_ok() {
+            tracing::info!("stopping; workloads keep running until `vctl down`");
+        }
         let all = tasks.shutdown(SHUTDOWN_LIMIT).await;
         if !all {
             tracing::warn!("some tasks did not end within {SHUTDOWN_LIMIT:?}");
@@ -199,6 +204,27 @@ impl Up {
         tracing::info!("sign in to the portal (once, within 10 minutes): {}", link.url);
         Ok(())
     }
+}
+
+/// A directory with templates is there and can be read.
+fn check_templates(directory: &Path) -> Result<()> {
+    std::fs::read_dir(directory).map(drop).with_context(|| {
+        format!(
+            "--templates {}: give a directory that has one directory for each template, or leave the option out",
+            directory.display()
+        )
+    })
+}
+
+/// What `--listen` takes; its error says what would be right.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().and_then(|p| p.parse::<u16>().ok()).unwrap_or(8443);
+        format!(
+            "an IP address and a port are wanted, such as 127.0.0.1:{port} (this machine only), 0.0.0.0:{port} (every IPv4 \
+             address) or [::]:{port}"
+        )
+    })
 }
 
 /// The address that clients on this machine use.

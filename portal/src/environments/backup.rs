@@ -66,7 +66,7 @@ impl Environments {
         let (document, cluster) = parts(&backup)?;
         let stored = match self.documents.get::<EnvironmentDoc>(name.as_str()).await? {
             None => self.announce(&name, document, caller).await?,
-            Some(_) if !replace => return Err(self.taken(&name).await),
+            Some(_) if !replace => return Err(self.not_replaced(&name).await),
             Some(stored) => {
                 self.check_at_rest(&stored).await?;
                 stored
@@ -109,8 +109,19 @@ impl Environments {
                 let revision = revisions.first().copied().unwrap_or_default();
                 Ok(Stored { value: announced, revision, created: revision })
             }
-            Err(StoreError::Conflict { .. }) => Err(self.taken(name).await),
+            Err(StoreError::Conflict { .. }) => Err(self.not_replaced(name).await),
             Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The name is taken, and nobody said that what has it may go.
+    async fn not_replaced(&self, name: &EnvironmentName) -> Error {
+        match self.stored(name.as_str()).await {
+            Ok(stored) if stored.value.phase != Phase::Deleting => Error::AlreadyExists(format!(
+                "environment {:?} exists already: take another name for --as, or say --replace to put the backup in its place",
+                name.as_str()
+            )),
+            _ => self.taken(name).await,
         }
     }
 

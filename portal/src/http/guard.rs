@@ -128,7 +128,7 @@ async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, 
         Some(cookie) => auth.session(cookie).await,
         None => Err(Error::Unauthorized(
             "not signed in: send `Authorization: Bearer TOKEN` (admin.token in the data dir), or open a sign-in link from \
-             `vctl login-link`"
+             `vctl login-link`. This is the portal; the Kubernetes API of an environment begins with /clusters/NAME"
                 .to_owned(),
         )),
     }

@@ -89,7 +89,11 @@ impl EncryptionKeys {
         let output = Command::new("/bin/sh").args(["-c", command]).output().map_err(|e| failed(e.to_string()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(failed(format!("{}: {}", output.status, said.trim())));
+            let said = match said.trim() {
+                "" => "it said nothing on standard error".to_owned(),
+                said => format!("it said: {said}"),
+            };
+            return Err(failed(format!("{}; {said}", output.status)));
         }
         let text = String::from_utf8(output.stdout).map_err(|_| failed("it does not print text".to_owned()))?;
         Self::parse(&text, "the output of --encryption-key-command")

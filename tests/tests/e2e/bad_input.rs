@@ -126,6 +126,68 @@ fn data_files() -> Result<()> {
     Ok(())
 }
 
+/// Options of `vctl up` that cannot be: told before anything is made, and never as if something had been running.
+#[test]
+fn options_of_the_server() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let refused = |args: &[&str], parts: &[&str]| -> Result<()> {
+        let mut command = Command::new("timeout");
+        command.arg("30").arg(vctl_binary()?).args(["up", "--workers", "none", "--data-dir"]).arg(dir.path().join("d"));
+        command.args(args).stdin(Stdio::null());
+        let output = finish(command)?;
+        ensure!(!output.stdout.contains("workloads keep running"), "{}", output.stdout);
+        let text = output.refused()?;
+        ensure!(!text.contains("workloads keep running"), "{text}");
+        contains_all(&text, parts)
+    };
+    refused(&["--listen", "9443"], &["IP address and a port", "127.0.0.1:9443", "0.0.0.0:9443"])?;
+    refused(&["--listen", "localhost"], &["127.0.0.1:8443"])?;
+    let missing = dir.path().join("no-templates");
+    let local = ["--listen", "127.0.0.1:0"];
+    refused(
+        &[&local[..], &["--templates", &missing.to_string_lossy()]].concat(),
+        &["--templates", "no-templates", "No such file"],
+    )?;
+    let key = |command| [&local[..], &["--encryption-key-command", command]].concat();
+    refused(&key("false"), &["--encryption-key-command", "exit status: 1", "nothing on standard error"])?;
+    refused(&key("echo no vault >&2; exit 7"), &["exit status: 7", "no vault"])?;
+    ensure!(!dir.path().join("d").join("vctl.db").exists(), "something was made");
+    // What begins to serve and cannot: the same.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+    refused(&["--listen", &taken.local_addr()?.to_string()], &["already in use"])
+}
+
+/// Names and files that clients get wrong.
+#[test]
+fn names_and_files_of_commands() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("staging", "blank", &[])?;
+    let refused =
+        |args: &[&str], parts: &[&str]| -> Result<()> { contains_all(&platform.vctl(args)?.refused()?, parts) };
+    let file = platform.scratch().join("staging.backup");
+    let file = &*file.to_string_lossy();
+    for command in [&["get"][..], &["delete"], &["kubeconfig"], &["snapshot", "-o", file]] {
+        let (verb, more) = command.split_first().unwrap_or((&"", &[]));
+        refused(&[&[*verb, "stagign"], more].concat(), &["\"stagign\"", "did you mean staging?"])?;
+        refused(&[&[*verb, "xyz"], more].concat(), &["\"xyz\"", "vctl list"])?;
+    }
+    let nowhere = platform.scratch().join("no-directory").join("file");
+    let nowhere = &*nowhere.to_string_lossy();
+    for command in [&["snapshot", "staging", "-o", nowhere][..], &["backup", "-o", nowhere]] {
+        refused(command, &["no-directory/file", "there is no directory", "mkdir -p", "--output"])?;
+    }
+    platform.vctl(&["snapshot", "staging", "-o", file])?.ok()?;
+    refused(&["restore", file, "--as", "staging"], &["exists already", "--replace"])?;
+
+    // Paths of Kubernetes without an environment, and without credentials that tell which: a Status that names the prefix.
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--insecure", "--max-time", "10", &format!("https://{}/livez", platform.address())]);
+    contains_all(&finish(command)?.ok()?, &["\"NotFound\"", "/clusters/NAME/livez"])?;
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--insecure", "--max-time", "10", &format!("https://{}/elsewhere", platform.address())]);
+    contains_all(&finish(command)?.ok()?, &["401", "/clusters/NAME"])
+}
+
 #[test]
 fn no_podman() -> Result<()> {
     let dir = tempfile::tempdir()?;

@@ -232,6 +232,12 @@ impl<S: AsyncRead + AsyncWrite> Reader<S> {
     }
 }
 
+/// Reads a header block that is decompressed already.
+#[cfg(fuzzing)]
+pub(super) fn fuzz_headers(plain: &[u8]) {
+    let _ = headers::parse(plain);
+}
+
 enum Step {
     Event(Event),
     Ping(u32),

@@ -39,6 +39,15 @@ impl Snapshot {
 /// Downloads a backup into a file, which appears only when it is whole.
 pub(super) async fn save(client: &Client, path: &str, file: &Path) -> Result<Backup, CliError> {
     let name = file.file_name().ok_or_else(|| CliError::Usage(format!("{} is not a file to write", file.display())))?;
+    let directory = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err(CliError::Usage(format!(
+            "cannot write {}: there is no directory {}; make it (`mkdir -p {}`) or give another file with --output",
+            file.display(),
+            directory.display(),
+            directory.display()
+        )));
+    }
     let partial = file.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
     let saved = download(client, path, &partial).await;
     let done = match saved {

@@ -138,7 +138,7 @@ impl Decompressor {
     }
 }
 
-fn parse(mut plain: &[u8]) -> io::Result<Headers> {
+pub(super) fn parse(mut plain: &[u8]) -> io::Result<Headers> {
     let short = || invalid("a header block is too short");
     let number = |plain: &mut &[u8]| -> io::Result<usize> {
         let (bytes, rest) = plain.split_first_chunk::<4>().ok_or_else(short)?;
