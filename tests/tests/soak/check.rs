@@ -179,6 +179,12 @@ impl Expectation {
                         ensure!(before <= item.version, "line {line}: {item:?} was listed after {before}");
                     }
                 }
+                // From here on everything, but it does not tell from where.
+                Record::Started => {
+                    findings.lists += 1;
+                    next = Vec::new();
+                    newest = 0;
+                }
                 Record::Event { kind, item, at } => {
                     ensure!(findings.lists > 0, "line {line}: an event before the first list");
                     ensure!(item.version > newest, "line {line}: {kind:?} {item:?} after {newest}");
@@ -187,6 +193,9 @@ impl Expectation {
                         let before = others.insert(item.key.clone(), item.version).unwrap_or_default();
                         ensure!(before < item.version, "line {line}: {kind:?} {item:?} after {before}");
                         continue;
+                    }
+                    if next.is_empty() {
+                        next.extend(self.changes.binary_search_by_key(&item.version, |c| c.version));
                     }
                     let found = next.iter().copied().find(|p| self.changes.get(*p).is_some_and(|c| c.is(*kind, item)));
                     let Some(found) = found else {
@@ -207,7 +216,8 @@ impl Expectation {
         }
         ensure!(findings.lists > 0, "it never listed");
         let left = next.iter().map(|p| self.changes.len() - p).min().unwrap_or_default();
-        ensure!(left == 0, "{left} changes were never delivered, the first: {:?}", self.changes.get(next[0]));
+        let first = next.first().and_then(|p| self.changes.get(*p));
+        ensure!(left == 0, "{left} changes were never delivered, the first: {first:?}");
         Ok(findings)
     }
 

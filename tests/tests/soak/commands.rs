@@ -1,4 +1,4 @@
-//! `kubectl wait`, `kubectl rollout` and `helm --wait` beside the load, again and again.
+//! `kubectl wait`, `kubectl rollout`, `kubectl apply --prune` and `helm --wait` beside the load, again and again.
 //!
 //! Every command must succeed. Only a round that the kill of the server falls into may fail: it is counted and done again.
 
@@ -13,6 +13,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use kube::{Client, Discovery};
+use tokio::runtime::Handle;
 use vctl_tests::{
     kubectl::{self, Kubectl, finish},
     wait,
@@ -98,6 +100,39 @@ pub(crate) fn kubectl_round(k: &Kubectl, name: &str) -> Result<()> {
     ensure!(said.contains("successfully rolled out"), "{said}");
     k.ok(&["delete", &deployment, "--wait=false"])?;
     k.ok(&["wait", "--for=delete", &deployment, &timeout])?;
+    Ok(())
+}
+
+/// Desired state as a GitOps tool applies it: everything of one label, and what is not there any more goes.
+pub(crate) fn prune_round(k: &Kubectl, client: &Client, runtime: &Handle, name: &str) -> Result<()> {
+    let manifest = |objects: std::ops::Range<u32>, text: &str| -> String {
+        let object = |number| {
+            let meta = format!("metadata: {{name: {name}-{number}, namespace: default, labels: {{instance: {name}}}}}");
+            format!(
+                "---\napiVersion: v1\nkind: ConfigMap\n{meta}\ndata: {{text: {text}}}\n\
+                 ---\napiVersion: soak.example.com/v1\nkind: Gadget\n{meta}\nspec: {{payload: {text}}}\n"
+            )
+        };
+        objects.map(object).collect()
+    };
+    let label = format!("--selector=instance={name}");
+    let kinds = ["--prune-allowlist=core/v1/ConfigMap", "--prune-allowlist=soak.example.com/v1/Gadget"];
+    let apply = |manifest: &str| {
+        let args = [&["apply", "--prune", &label], &kinds[..], &["--filename=-"]].concat();
+        k.pipe(&args, manifest)?.ok().context("kubectl apply --prune")
+    };
+    apply(&manifest(0..6, "one"))?;
+    let said = apply(&manifest(2..8, "two"))?;
+    ensure!(said.matches(" pruned").count() == 4, "two objects of each kind go: {said}");
+    let there = k.ok(&["get", "configmaps,gadgets.soak.example.com", &label, "--output=name"])?;
+    ensure!(there.lines().count() == 12, "{there}");
+    let diff = k.pipe(&["diff", "--filename=-"], &manifest(2..8, "two"))?;
+    ensure!(diff.code == 0, "what was just applied is there: {diff:?}");
+    // As kube-rs tools find the kinds before they do anything.
+    let known = runtime.block_on(Discovery::new(client.clone()).run())?;
+    let gadget = known.get("soak.example.com").and_then(|group| group.recommended_kind("Gadget"));
+    ensure!(gadget.is_some(), "discovery does not know gadgets");
+    k.ok(&["delete", "configmaps,gadgets.soak.example.com", &label])?;
     Ok(())
 }
 

@@ -7,11 +7,14 @@
 mod check;
 mod commands;
 mod cut;
+mod faults;
+mod kubectl_watch;
 mod load;
 mod program;
 mod record;
 mod run;
 mod rust_client;
+mod soak;
 mod summary;
 mod truth;
 

@@ -34,6 +34,8 @@ pub(crate) struct Item {
 /// One line of an informer.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
+    /// It starts to look on, from some version on.
+    Started,
     /// It has listed: everything that is there; the list's version, where the client tells it.
     List { version: Option<u64>, items: Vec<Item> },
     /// Its watch has delivered this, at microseconds of the Unix epoch.
@@ -96,6 +98,12 @@ impl Journal {
         self.lock().records.iter().rev().find_map(failure)
     }
 
+    /// Version of the newest event.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        let version = |record: &Record| if let Record::Event { item, .. } = record { Some(item.version) } else { None };
+        self.lock().records.iter().rev().find_map(version)
+    }
+
     /// Writes it to a file in the directory `VCTL_SOAK_JOURNALS`, for whoever looks for the cause of a failure.
     pub(crate) fn save(&self) -> Result<()> {
         let Some(directory) = std::env::var_os("VCTL_SOAK_JOURNALS") else { return Ok(()) };
@@ -105,6 +113,7 @@ impl Journal {
                 Record::List { version, items } => writeln!(file, "{line} list of {} at {version:?}", items.len())?,
                 Record::Event { kind, item, at } => writeln!(file, "{line} {at} {kind:?} {item:?}")?,
                 Record::Expired { at } => writeln!(file, "{line} {at} expired")?,
+                Record::Started => writeln!(file, "{line} started")?,
                 Record::Failed(why) => writeln!(file, "{line} failed: {why}")?,
             }
         }

@@ -39,7 +39,7 @@ pub(crate) fn print(
     unanswered: u64,
     took: Duration,
     objects: usize,
-    commands: &[(&str, &Rounds)],
+    commands: &[Rounds; 3],
 ) {
     let seconds = took.as_secs_f64();
     println!(
@@ -55,7 +55,7 @@ pub(crate) fn print(
         let [median, p99, most] = lag.map_or_else(Default::default, |lag| lag.map(|l| format!("{l:.1}")));
         println!("soak: {name:<30} {events:>8} {lists:>6} {expired:>8} {failed:>8} {median:>9} {p99:>9} {most:>9}");
     }
-    for (name, rounds) in commands {
+    for (name, rounds) in ["kubectl wait and rollout", "helm --wait", "kubectl apply --prune"].iter().zip(commands) {
         println!("soak: {name}: {} rounds, {} more done again because of the kill", rounds.done, rounds.again);
     }
     println!(

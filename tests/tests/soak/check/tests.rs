@@ -89,6 +89,19 @@ fn missed_doubled_and_disordered_events_are_found() {
 }
 
 #[test]
+fn who_only_looks_on_sees_everything_from_somewhere_on() {
+    let from = |index: usize| [vec![Record::Started], events().split_off(index)].concat();
+    for index in 0..4 {
+        hold(from(index)).expect("all is well");
+        hold([events(), from(index)].concat()).expect_err("nothing comes before it starts");
+        hold([from(0), from(index)].concat()).expect("started anew");
+    }
+    let mut missed = from(0);
+    missed.remove(2);
+    refused(hold(missed), "missed 1 changes");
+}
+
+#[test]
 fn a_list_is_the_state_at_one_version() {
     // x of 13 together with a y that is gone since 14 and x of 16: between 14 and 16.
     hold(vec![listed(None, &[("x", 16), ("y", 17)])]).expect("the newest state");
