@@ -37,6 +37,12 @@ fn environments_come_and_go() -> Result<()> {
         merged["contexts"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
     ensure!(contexts.len() == 2 && contexts.contains(&"mine"), "{merged}");
 
+    // An operator may drop history; what is there stays.
+    let compacted = platform.vctl(&["compact", "one"])?.ok()?;
+    ensure!(compacted.starts_with("history of one before revision "), "{compacted}");
+    let missing = platform.vctl(&["compact", "nothing"])?;
+    ensure!(missing.code == 3 && missing.stderr.contains("nothing"), "{missing:?}");
+
     platform.vctl(&["delete", "one", "--wait"])?.ok()?;
     let gone = platform.vctl(&["get", "one"])?;
     ensure!(gone.code != 0 && gone.stderr.contains("one"), "{gone:?}");
