@@ -77,6 +77,14 @@ pub fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
+/// The same guards around endpoints that are not the portal's own.
+pub(crate) fn for_administrator(portal: Portal, endpoints: Router) -> Router {
+    endpoints
+        .layer(middleware::from_fn(guard::administrator))
+        .layer(middleware::from_fn_with_state(portal, guard::signed_in))
+        .layer(middleware::from_fn(guard::surround))
+}
+
 pub(crate) fn router(portal: Portal) -> Router {
     let mut router = Router::new();
     for Endpoint { path, access, handler, .. } in endpoints() {

@@ -153,6 +153,11 @@ impl Portal {
         http::router(self.clone())
     }
 
+    /// Lets only the administrator through to these endpoints, which belong to somebody else.
+    pub fn for_administrator(&self, endpoints: axum::Router) -> axum::Router {
+        http::for_administrator(self.clone(), endpoints)
+    }
+
     /// Makes a sign-in link for the local administrator: what `vctl up` prints.
     ///
     /// # Errors

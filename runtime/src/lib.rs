@@ -1,8 +1,9 @@
-//! What every service repeats: tracked tasks and shutdown, telemetry, TLS and certificates, time.
+//! What every service repeats: tracked tasks and shutdown, telemetry, measurements, TLS and certificates, time.
 //!
 //! Layer L1.
 
 pub mod clock;
+pub mod metrics;
 pub mod pki;
 pub mod serve;
 pub mod tasks;

@@ -16,12 +16,15 @@ mod webhook;
 pub(crate) use disruption::evict;
 pub(crate) use webhook::{Hooks, Operation};
 
+use std::time::Instant;
+
 use serde_json::Value;
 use vctl_machinery::status::ApiError;
 use vctl_store::Write;
 use webhook::{Attributes, Rounds};
 
 use crate::{
+    api_metrics::Step,
     custom,
     document::meta,
     objects::{Call, Target},
@@ -44,6 +47,23 @@ fn name_of_existing(object: &Value) -> &str {
 /// Completes or refuses a new object before it gets a generated name. The order is upstream's: what is built in, then webhooks; both
 /// once more when a webhook changed something.
 pub(crate) async fn admit_create(call: &Call, target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    timed(call, Operation::Create, Step::Admit, change_new(call, target, object)).await
+}
+
+/// Takes the time of a step.
+async fn timed<T>(
+    call: &Call,
+    operation: Operation,
+    step: Step,
+    work: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    let started = Instant::now();
+    let done = work.await;
+    call.plane.metrics.admission_step(operation.as_str(), step, done.is_err(), started.elapsed());
+    done
+}
+
+async fn change_new(call: &Call, target: &Target, object: &mut Value) -> Result<(), ApiError> {
     let request = Attributes { call, target, operation: Operation::Create, old: None };
     let mut rounds = Rounds::default();
     loop {
@@ -97,6 +117,10 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
 
 /// Refuses a new object that is complete and valid, or returns what else must be written together with it.
 pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+    timed(call, Operation::Create, Step::Validate, check_new(call, target, object)).await
+}
+
+async fn check_new(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
     limit_range::check(call, target, object).await?;
     pod_security::check(call, target, None, object).await?;
     if target.is("scheduling.k8s.io", "priorityclasses") {
@@ -148,6 +172,10 @@ pub(crate) async fn admit_update(
     old: &Value,
     new: &mut Value,
 ) -> Result<Vec<Write>, ApiError> {
+    timed(call, Operation::Update, Step::Admit, change(call, target, old, new)).await
+}
+
+async fn change(call: &Call, target: &Target, old: &Value, new: &mut Value) -> Result<Vec<Write>, ApiError> {
     if certificate::is_request(target) && target.subresource == "approval" {
         certificate::stamp(old, new, &call.now());
     }
@@ -185,6 +213,10 @@ pub(crate) async fn validate_update(
     old: &Value,
     new: &Value,
 ) -> Result<Vec<Write>, ApiError> {
+    timed(call, Operation::Update, Step::Validate, check_change(call, target, old, new)).await
+}
+
+async fn check_change(call: &Call, target: &Target, old: &Value, new: &Value) -> Result<Vec<Write>, ApiError> {
     pod_security::check(call, target, Some(old), new).await?;
     if certificate::is_request(target) {
         certificate::update(call, target, old, new).await?;
@@ -211,6 +243,10 @@ pub(crate) async fn validate_update(
 
 /// Refuses a deletion, or returns what must be written when the object goes.
 pub(crate) async fn delete(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+    timed(call, Operation::Delete, Step::Validate, check_deletion(call, target, object)).await
+}
+
+async fn check_deletion(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
     if target.is("", "namespaces") {
         namespace::may_be_deleted(target)?;
     }

@@ -33,6 +33,8 @@ pub trait Client: Send + Sync {
         subresource: &str,
         object: Value,
     ) -> Result<Value, ApiError>;
+    /// Reads the subresource `scale` of an object: an `autoscaling/v1 Scale`.
+    async fn scale(&self, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError>;
     /// Merge-patches (RFC 7386) an object or subresource, retrying conflicts.
     async fn merge_patch(
         &self,

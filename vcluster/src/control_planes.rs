@@ -16,6 +16,7 @@ use serde_json::Value;
 use vctl_api::names::EnvironmentName;
 use vctl_machinery::{catalog::Catalog, status::ApiError};
 use vctl_runtime::{
+    metrics::Exposition,
     pki::{PkiError, Validity},
     tasks::Tasks,
 };
@@ -23,6 +24,7 @@ use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
     aggregation::ApiService,
+    api_metrics::AllMetrics,
     bootstrap,
     client::Client,
     config::Config,
@@ -66,7 +68,7 @@ impl ControlPlanes {
     /// clusters.
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
-        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone() });
+        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone(), metrics: AllMetrics::default() });
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
@@ -99,7 +101,8 @@ impl ControlPlanes {
         let mut resources = resources.peekable();
         let mut planes = self.lock();
         if resources.peek().is_none() {
-            // Created or deleted: whoever is asked for next is looked up anew.
+            // Created or deleted: whoever is asked for next is looked up anew, and counts anew.
+            self.shared.metrics.forget(tenant);
             planes.retain(|_, p| p.tenant != tenant);
             self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
         } else if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
@@ -119,6 +122,11 @@ impl ControlPlanes {
     /// Forgets what is kept in memory of all clusters.
     pub fn evict_all(&self) {
         *self.lock() = HashMap::new();
+    }
+
+    /// Writes the measurements of the requests to all clusters together, also to those that are gone.
+    pub fn measurements(&self, text: &mut Exposition) {
+        self.shared.metrics.server.write(text);
     }
 
     /// How many clusters have something in memory.

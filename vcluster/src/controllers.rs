@@ -33,6 +33,7 @@ mod garbage;
 mod hash;
 mod hints;
 mod history;
+mod horizontal;
 mod int_or_percent;
 mod job;
 mod lanes;
@@ -161,6 +162,11 @@ impl Controllers {
     /// Looks at the clock again: call it after advancing a fixed clock. The machine's clock needs no call.
     pub fn wake(&self) {
         self.shared.queue.wake();
+    }
+
+    /// Writes the measurements of the work queue, of all virtual clusters together.
+    pub fn measurements(&self, text: &mut vctl_runtime::metrics::Exposition) {
+        self.shared.queue.measurements(text);
     }
 
     /// Whether nothing is being reconciled and nothing waits to be, except for its time to come.
@@ -352,6 +358,7 @@ impl Shared {
             Controller::Endpoints => endpoints::reconcile(cx, namespace, name).await,
             Controller::EndpointSlice => endpoint_slice::reconcile(cx, namespace, name).await,
             Controller::EndpointSliceMirroring => endpoint_slice_mirroring::reconcile(cx, namespace, name).await,
+            Controller::HorizontalPodAutoscaler => horizontal::reconcile(cx, namespace, name).await,
             Controller::Scheduler => scheduler::reconcile(cx).await,
             Controller::ApiServices => api_services::reconcile(cx, name).await,
             Controller::Certificates => certificates::reconcile(cx, name).await,

@@ -114,6 +114,11 @@ impl Client for InProcess {
         Ok(call.replace(&target, object).await?.object)
     }
 
+    async fn scale(&self, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
+        let (call, target) = self.begin("get", resource, namespace, name, "scale").await?;
+        crate::subresource::show(&target, &call.get(&target).await?)
+    }
+
     async fn merge_patch(
         &self,
         resource: &str,

@@ -8,6 +8,7 @@
 
 mod admission;
 mod aggregation;
+mod api_metrics;
 mod authentication;
 mod authorization;
 mod bootstrap;

@@ -17,6 +17,7 @@ use vctl_store::{Entry, Expect, Key, ListOptions, Scope, Store, StoreError, Tena
 use crate::{
     admission::Hooks,
     aggregation::{API_SERVICES, ApiServices, Discovered},
+    api_metrics::{AllMetrics, ApiMetrics},
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
     config::Config,
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) streams: Arc<dyn PodStreams>,
     pub(crate) tasks: Tasks,
+    pub(crate) metrics: AllMetrics,
 }
 
 /// One virtual control plane.
@@ -52,6 +54,7 @@ pub(crate) struct Plane {
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
     pub(crate) discovered: Discovered,
+    pub(crate) metrics: Arc<ApiMetrics>,
     catalog: Mutex<Option<(u64, Served)>>,
     catalog_generation: AtomicU64,
     /// Seconds since 1970 of the last request.
@@ -82,6 +85,7 @@ impl Plane {
         let document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
         let keys = Keys::new(&document)?;
         Ok(Arc::new(Self {
+            metrics: shared.metrics.of(info.tenant),
             shared,
             tenant: info.tenant,
             name: name.to_owned(),

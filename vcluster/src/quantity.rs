@@ -41,6 +41,11 @@ impl Quantity {
         Self { nanos: nanos.into(), form: Form::Decimal }
     }
 
+    /// Thousandths.
+    pub(crate) fn millis(millis: i64) -> Self {
+        Self { nanos: i128::from(millis).saturating_mul(ONE / 1000), form: Form::Decimal }
+    }
+
     /// Bytes of memory.
     pub(crate) fn bytes(bytes: i64) -> Self {
         Self { nanos: i128::from(bytes).saturating_mul(ONE), form: Form::Binary }

@@ -4,6 +4,7 @@ pub(crate) mod actions;
 mod body;
 mod discovery;
 mod health;
+mod metrics;
 mod negotiate;
 mod objects;
 mod pods;
@@ -20,7 +21,9 @@ use http::{HeaderMap, Request, Response, header};
 use vctl_machinery::status::ApiError;
 
 use crate::{
-    aggregation, authentication,
+    aggregation,
+    api_metrics::Observation,
+    authentication,
     authorization::{self, rules::Attributes},
     control_planes::{Peer, Prefix},
     objects::{Call, FieldValidation},
@@ -44,15 +47,23 @@ pub(crate) struct Context {
 
 /// Answers a request.
 pub(crate) async fn serve(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Response<Body> {
-    match run(plane, request, peer).await {
+    let mut observation = Observation::begin(plane.metrics.clone());
+    let response = match run(plane.clone(), request, peer, &mut observation).await {
         Ok(response) => response,
         Err(e) => respond::error(&e),
-    }
+    };
+    observation.end(&plane, response).await
 }
 
-async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Response<Body>, ApiError> {
+async fn run(
+    plane: Arc<Plane>,
+    request: Request<Body>,
+    peer: Peer,
+    observation: &mut Observation,
+) -> Result<Response<Body>, ApiError> {
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let info = RequestInfo::new(request.method(), request.uri().path(), &query);
+    observation.is(&info, &query, request.headers());
     let user = authentication::authenticate(&plane, request.headers(), &peer).await?;
     let user = authentication::impersonate(&plane, user, request.headers()).await?;
     let attributes = attributes(&info);
@@ -89,8 +100,11 @@ fn attributes(info: &RequestInfo) -> Attributes {
 
 /// Paths that are no resources.
 async fn plain(context: Context) -> Result<Response<Body>, ApiError> {
-    if let Some(answer) = health::serve(&context) {
+    if let Some(answer) = health::serve(&context).await {
         return Ok(answer);
+    }
+    if context.info.path.trim_end_matches('/') == "/metrics" {
+        return metrics::serve(&context).await;
     }
     if let Some(answer) = token::discovery(&context)? {
         return Ok(answer);

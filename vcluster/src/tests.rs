@@ -7,12 +7,13 @@ mod conversion;
 mod custom;
 mod lifecycle;
 mod lists;
+mod measurements;
 mod objects;
 mod pod_security;
 mod pods;
 mod policies;
 mod quotas;
-mod resource_metrics;
+pub(crate) mod resource_metrics;
 mod watches;
 mod webhooks;
 

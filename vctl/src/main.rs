@@ -6,6 +6,7 @@ mod cli;
 mod data_dir;
 mod down;
 mod local_worker;
+mod measured;
 mod planes;
 mod pod_streams;
 mod router;

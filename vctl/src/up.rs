@@ -30,6 +30,7 @@ use crate::{
     cli::Global,
     data_dir::{DataDir, write_private},
     local_worker::{self, LocalWorker},
+    measured::Measured,
     planes::Planes,
     pod_streams::Streams,
     router,
@@ -178,11 +179,18 @@ impl Up {
             Arc::new(Workers(hub.clone())),
         )?;
         let agents = tonic::service::Routes::new(hub.service()).prepare().into_axum_router();
-        let rest = portal.router().route("/vctl.agent.v1.AgentService/{method}", axum::routing::any_service(agents));
+        let controllers =
+            Arc::new(Controllers::new(store.clone(), Arc::new(planes.clone()), clock.clone(), tasks.clone()));
+        let measured = Measured { planes: planes.clone(), controllers: controllers.clone(), hub: hub.clone() };
+        let measured = portal.for_administrator(measured.router());
+        let rest = portal
+            .router()
+            .merge(measured)
+            .route("/vctl.agent.v1.AgentService/{method}", axum::routing::any_service(agents));
         let server = Server::new(tls, router::router(planes.clone(), rest), tasks.clone());
 
         hub.start(Arc::new(NodeApi { planes: planes.clone(), server: server.clone() }));
-        Controllers::new(store.clone(), Arc::new(planes), clock.clone(), tasks.clone()).run();
+        controllers.run();
         portal.start();
         server.listen_unix(unix);
         server.listen_tcp(tcp);

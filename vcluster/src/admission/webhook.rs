@@ -5,7 +5,7 @@ mod hook;
 mod policy;
 mod review;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use serde_json::Value;
 use vctl_machinery::{catalog::Descriptor, defaults, patch, schema, status::ApiError};
@@ -30,7 +30,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -182,8 +182,24 @@ pub(super) async fn validate(request: &Attributes<'_>, object: &Value) -> Result
     futures::future::join_all(calls).await.into_iter().collect()
 }
 
-/// One call; a webhook that allows answers with its patch.
+/// One call, with its time taken.
 async fn ask(
+    hook: &Hook,
+    request: &Attributes<'_>,
+    invocation: &Invocation,
+    object: &Value,
+    mutating: bool,
+) -> Result<Verdict, Failure> {
+    let started = Instant::now();
+    let answer = call(hook, request, invocation, object, mutating).await;
+    let rejected = matches!(answer, Err(Failure::Rejected(_)));
+    let metrics = &request.call.plane.metrics;
+    metrics.webhook(&hook.name, request.operation.as_str(), mutating, rejected, started.elapsed());
+    answer
+}
+
+/// One call; a webhook that allows answers with its patch.
+async fn call(
     hook: &Hook,
     request: &Attributes<'_>,
     invocation: &Invocation,

@@ -11,6 +11,7 @@ use super::{
     daemon_set::node_view,
     disruption, endpoint_slice_mirroring, endpoints,
     hints::Labels,
+    horizontal,
     object::{condition, controller_of, is_deleting, label_map, labels, list, text},
     pod,
     queue::Controller,
@@ -151,6 +152,12 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
         "daemonsets.apps" => wakes.push(this(Controller::DaemonSet)),
         "cronjobs.batch" => wakes.push(this(Controller::CronJob)),
         "poddisruptionbudgets.policy" => wakes.push(this(Controller::Disruption)),
+        horizontal::RESOURCE => {
+            let (old, new) = documents(event);
+            if old.as_ref().map(horizontal::view) != new.as_ref().map(horizontal::view) {
+                wakes.push(this(Controller::HorizontalPodAutoscaler));
+            }
+        }
         cluster_role::RESOURCE => wakes.push(tenant_wide(Controller::ClusterRole)),
         "pods" | "replicasets.apps" | "jobs.batch" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
             let (old, new) = documents(event);

@@ -9,6 +9,8 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use vctl_store::Tenant;
 
+use super::horizontal::behavior::History;
+
 /// Labels of an object.
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -31,6 +33,8 @@ struct State {
     api_services: HashSet<Tenant>,
     pending_pods: HashSet<Tenant>,
     missing_nodes: HashMap<Tenant, BTreeMap<String, Timestamp>>,
+    /// By namespace and name.
+    autoscalers: HashMap<Tenant, BTreeMap<(String, String), History>>,
 }
 
 /// See the module.
@@ -153,8 +157,40 @@ impl Hints {
         (gone, since.values().map(over).filter(|at| *at > now).min())
     }
 
+    /// Reads and changes what is remembered of an autoscaler.
+    pub(super) fn autoscaler<R>(
+        &self,
+        tenant: Tenant,
+        namespace: &str,
+        name: &str,
+        f: impl FnOnce(&mut History) -> R,
+    ) -> R {
+        let key = (namespace.to_owned(), name.to_owned());
+        f(self.lock().autoscalers.entry(tenant).or_default().entry(key).or_default())
+    }
+
+    /// Names of the autoscalers of a namespace that have been at work, with the selectors of their pods.
+    pub(super) fn autoscalers(&self, tenant: Tenant, namespace: &str) -> Vec<(String, String)> {
+        let state = self.lock();
+        let all = state.autoscalers.get(&tenant).into_iter().flatten();
+        let here = all.filter(|((of, _), history)| of == namespace && !history.selector.is_empty());
+        here.map(|((_, name), history)| (name.clone(), history.selector.clone())).collect()
+    }
+
+    /// Forgets an autoscaler that is gone.
+    pub(super) fn forget_autoscaler(&self, tenant: Tenant, namespace: &str, name: &str) {
+        let mut state = self.lock();
+        if let Some(known) = state.autoscalers.get_mut(&tenant) {
+            known.remove(&(namespace.to_owned(), name.to_owned()));
+            if known.is_empty() {
+                state.autoscalers.remove(&tenant);
+            }
+        }
+    }
+
     pub(super) fn forget_tenant(&self, tenant: Tenant) {
         let mut state = self.lock();
+        state.autoscalers.remove(&tenant);
         state.missing_nodes.remove(&tenant);
         state.changed.retain(|(t, _), _| *t != tenant);
         state.terminating.retain(|(t, _)| *t != tenant);

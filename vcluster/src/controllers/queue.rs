@@ -1,15 +1,19 @@
 //! The work queue: keys that are to be reconciled, each at most once at a time, and keys that are due later.
 
+mod numbers;
+
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
-use vctl_runtime::clock::Clock;
+use vctl_runtime::{clock::Clock, metrics::Exposition};
 use vctl_store::Tenant;
+
+use numbers::Numbers;
 
 /// Who reconciles a key.
 #[expect(clippy::enum_variant_names, reason = "the kind is called ReplicationController")]
@@ -36,6 +40,7 @@ pub(super) enum Controller {
     Endpoints,
     EndpointSlice,
     EndpointSliceMirroring,
+    HorizontalPodAutoscaler,
     Scheduler,
     PodGc,
     EventExpiry,
@@ -65,6 +70,7 @@ impl Controller {
             Self::Endpoints => "system:serviceaccount:kube-system:endpoint-controller",
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::EndpointSliceMirroring => "system:serviceaccount:kube-system:endpointslicemirroring-controller",
+            Self::HorizontalPodAutoscaler => "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
             Self::Scheduler => "system:kube-scheduler",
             Self::ApiServices => "system:kube-aggregator",
             Self::Certificates => "system:serviceaccount:kube-system:certificate-controller",
@@ -115,26 +121,30 @@ fn back_off(failures: u32) -> SignedDuration {
         .map_or(LONGEST_DELAY, |d| d.min(LONGEST_DELAY))
 }
 
-/// The queue's state; pure.
+/// The queue's state.
 #[derive(Default)]
 struct State {
     /// In order of arrival; each key at most once, and none that is being processed.
     ready: VecDeque<Key>,
-    /// Keys that are ready, or will be as soon as their current run is done.
-    dirty: HashSet<Key>,
-    processing: HashSet<Key>,
+    /// Keys that are ready, or will be as soon as their current run is done, and since when.
+    dirty: HashMap<Key, Instant>,
+    /// And since when.
+    processing: HashMap<Key, Instant>,
     failures: HashMap<Key, u32>,
     /// Keys that come at a time; each at most once, the earliest time wins.
     due: BTreeSet<(Timestamp, Key)>,
     due_at: HashMap<Key, Timestamp>,
+    numbers: Numbers,
 }
 
 impl State {
     fn add(&mut self, key: Key) {
-        if !self.dirty.insert(key.clone()) {
+        if self.dirty.contains_key(&key) {
             return;
         }
-        if !self.processing.contains(&key) {
+        self.numbers.of(key.controller).adds.add_one();
+        self.dirty.insert(key.clone(), Instant::now());
+        if !self.processing.contains_key(&key) {
             self.ready.push_back(key);
         }
     }
@@ -151,6 +161,7 @@ impl State {
     }
 
     fn add_rate_limited(&mut self, key: Key, now: Timestamp) {
+        self.numbers.of(key.controller).retries.add_one();
         let failures = self.failures.entry(key.clone()).or_default();
         let delay = back_off(*failures);
         *failures = failures.saturating_add(1);
@@ -165,21 +176,26 @@ impl State {
             }
         }
         let key = self.ready.pop_front()?;
-        self.dirty.remove(&key);
-        self.processing.insert(key.clone());
+        let now = Instant::now();
+        if let Some(since) = self.dirty.remove(&key) {
+            self.numbers.of(key.controller).waited.observe(now.duration_since(since));
+        }
+        self.processing.insert(key.clone(), now);
         Some(key)
     }
 
     fn done(&mut self, key: &Key) {
-        self.processing.remove(key);
-        if self.dirty.contains(key) {
+        if let Some(since) = self.processing.remove(key) {
+            self.numbers.of(key.controller).worked.observe(since.elapsed());
+        }
+        if self.dirty.contains_key(key) {
             self.ready.push_back(key.clone());
         }
     }
 
     fn forget_tenant(&mut self, tenant: Tenant) {
         self.ready.retain(|k| k.tenant != tenant);
-        self.dirty.retain(|k| k.tenant != tenant);
+        self.dirty.retain(|k, _| k.tenant != tenant);
         self.failures.retain(|k, _| k.tenant != tenant);
         self.due.retain(|(_, k)| k.tenant != tenant);
         self.due_at.retain(|k, _| k.tenant != tenant);
@@ -240,13 +256,23 @@ impl WorkQueue {
     #[cfg(test)]
     pub(super) fn is_about(&self, tenant: Tenant) -> Option<Key> {
         let state = self.lock();
-        state.dirty.iter().chain(state.failures.keys()).chain(state.due_at.keys()).find(|k| k.tenant == tenant).cloned()
+        state.dirty.keys().chain(state.failures.keys()).chain(state.due_at.keys()).find(|k| k.tenant == tenant).cloned()
     }
 
     /// Whether a key comes at a later time.
     #[cfg(test)]
     pub(super) fn is_due(&self, key: &Key) -> bool {
         self.lock().due_at.contains_key(key)
+    }
+
+    /// Writes the measurements of all controllers.
+    pub(super) fn measurements(&self, text: &mut Exposition) {
+        let state = self.lock();
+        let mut depths: HashMap<Controller, usize> = HashMap::new();
+        for key in &state.ready {
+            *depths.entry(key.controller).or_default() += 1;
+        }
+        state.numbers.write(text, |controller| depths.get(&controller).copied().unwrap_or_default());
     }
 
     pub(super) fn wake(&self) {

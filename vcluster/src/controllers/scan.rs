@@ -38,6 +38,7 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         ("jobs.batch", &[Controller::Job]),
         ("cronjobs.batch", &[Controller::CronJob]),
         ("poddisruptionbudgets.policy", &[Controller::Disruption]),
+        (super::horizontal::RESOURCE, &[Controller::HorizontalPodAutoscaler]),
         ("services", &[Controller::Endpoints, Controller::EndpointSlice]),
     ] {
         for entry in cx.stored(resource, None).await? {

@@ -242,6 +242,10 @@ impl Client for FakeClient {
         self.commit(key, &before, revision, after).await
     }
 
+    async fn scale(&self, _: &str, _: &str, _: &str) -> Result<Value, ApiError> {
+        Err(ApiError::internal("the fake scales nothing"))
+    }
+
     async fn merge_patch(
         &self,
         resource: &str,

@@ -6,6 +6,7 @@ mod daemon_sets;
 mod deployments;
 mod disruption;
 mod endpoint_slice_mirroring;
+mod horizontal;
 mod jobs;
 mod pipeline;
 mod stateful_sets;

@@ -137,7 +137,7 @@ fn root_paths(catalog: &Catalog) -> Vec<String> {
         paths.extend(versions(catalog, group).iter().map(|v| format!("/apis/{group}/{v}")));
     }
     paths.extend(
-        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
             .map(String::from),
     );
     paths

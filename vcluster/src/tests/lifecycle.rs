@@ -79,7 +79,15 @@ async fn version_health_and_discovery_answer() {
         (&json!("1"), &json!("36"), &json!("v1.36.0"))
     );
     assert_eq!(f.ok("GET", "/readyz", Value::Null).await, "ok");
-    assert!(f.ok("GET", "/livez?verbose", Value::Null).await.as_str().unwrap().ends_with("livez check passed\n"));
+    let live = f.ok("GET", "/livez?verbose&exclude=etcd", Value::Null).await;
+    assert_eq!(live, "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\nlivez check passed\n");
+    let ready = f.ok("GET", "/readyz?verbose", Value::Null).await;
+    assert_eq!(
+        ready,
+        "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
+    );
+    assert_eq!(f.ok("GET", "/readyz/shutdown", Value::Null).await, "ok");
+    assert_eq!(f.send("GET", "/livez/shutdown", Value::Null).await.0, StatusCode::NOT_FOUND);
     assert_eq!(f.ok("GET", "/api", Value::Null).await["versions"], json!(["v1"]));
     let groups = f.ok("GET", "/apis", Value::Null).await;
     assert!(groups["groups"].as_array().unwrap().iter().any(|g| g["name"] == "apps"));

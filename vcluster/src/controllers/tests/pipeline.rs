@@ -28,7 +28,11 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     pub(super) async fn running() -> Self {
-        let fixture = Fixture::new().await;
+        Self::over(Fixture::new().await).await
+    }
+
+    /// Over a cluster with workers of its own.
+    pub(super) async fn over(fixture: Fixture) -> Self {
         let tasks = Tasks::new();
         let client = fixture.planes.client(&EnvironmentName::new(NAME).unwrap(), User::internal("system:test"));
         let controllers = Controllers::new(
