@@ -75,6 +75,7 @@ impl ControlPlanes {
         tasks.spawn_until_stopped("control plane caches", async move {
             loop {
                 match feed.next().await {
+                    Ok(committed) if committed.events.is_empty() => follower.born_or_gone(committed.tenant).await,
                     Ok(committed) => {
                         follower.committed(committed.tenant, committed.events.iter().map(|e| &*e.key.resource))
                     }
@@ -98,15 +99,17 @@ impl ControlPlanes {
     }
 
     fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
-        let mut resources = resources.peekable();
-        let mut planes = self.lock();
-        if resources.peek().is_none() {
-            // Created or deleted: whoever is asked for next is looked up anew, and counts anew.
-            self.shared.metrics.forget(tenant);
-            planes.retain(|_, p| p.tenant != tenant);
-            self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
-        } else if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
+        if let Some(plane) = self.lock().values().find(|p| p.tenant == tenant) {
             resources.for_each(|r| plane.changed(r));
+        }
+    }
+
+    /// A tenant was created or deleted. Of one that is there nothing is thrown away: this may come after its first requests.
+    async fn born_or_gone(&self, tenant: Tenant) {
+        if matches!(self.shared.store.revision(tenant).await, Err(StoreError::NoTenant(_))) {
+            self.shared.metrics.forget(tenant);
+            self.lock().retain(|_, p| p.tenant != tenant);
+            self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
         }
     }
 

@@ -108,9 +108,10 @@ impl Client for InProcess {
         if let Some(done) = actions::by_document(&call, &target, &object).await? {
             return Ok(done);
         }
-        if subresource != "scale" {
-            call.check(&target.descriptor, &mut object, Vec::new())?;
+        if subresource == "scale" {
+            return call.modify(&target, true, |_| Ok(object.clone())).await;
         }
+        call.check(&target.descriptor, &mut object, Vec::new())?;
         Ok(call.replace(&target, object).await?.object)
     }
 

@@ -40,7 +40,7 @@ fn what_is_counted_of_a_cluster_is_counted_of_the_server_too() {
     let (one, two) = (all.of(Tenant(1)), all.of(Tenant(2)));
     let list = labels(&Method::GET, "/api/v1/pods");
     for metrics in [&one, &one, &two] {
-        metrics.series(list.clone()).answered(200, std::time::Duration::from_millis(1));
+        metrics.series(list.clone()).answered(200, Duration::from_millis(1));
     }
     let count = |metrics: &ApiMetrics| {
         let mut text = Exposition::default();
@@ -59,7 +59,7 @@ fn the_number_of_series_is_bounded() {
     let metrics = ApiMetrics::new(2, None);
     for n in 0..10 {
         let labels = labels(&Method::GET, &format!("/apis/g{n}/v1/things"));
-        metrics.series(labels).answered(200, std::time::Duration::ZERO);
+        metrics.series(labels).answered(200, Duration::ZERO);
     }
     assert_eq!(metrics.series.read().unwrap().len(), 3, "two, and one for the rest");
 }

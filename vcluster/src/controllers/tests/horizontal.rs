@@ -71,6 +71,8 @@ async fn a_deployment_grows_with_what_its_pods_use_and_shrinks_five_minutes_late
     p.create(SCALERS, scaler(cpu(50))).await;
     p.until("three times as many", async |p| replicas(p).await == 3).await;
     p.settle().await;
+    let scaled = p.get(DEPLOYMENTS, "web").await;
+    assert_eq!(scaled["spec"]["template"]["spec"]["containers"][0]["image"], "i", "nothing else has changed");
     let message = "New size: 3; reason: cpu resource utilization (percentage of request) above target";
     assert!(p.told("SuccessfulRescale", message).await);
     let scaler = p.get(SCALERS, "web").await;
