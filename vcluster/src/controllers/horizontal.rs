@@ -173,13 +173,13 @@ impl Autoscaler<'_> {
             _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
         };
         let catalog = self.cx.clients.catalog(self.cx.tenant).await;
-        let mut rows = catalog.rows().iter().filter(|r| r.group == group && r.kind == kind);
-        let Some(row) = rows.next() else {
+        let mut rows = catalog.rows().iter().filter(|r| r.group == group && r.kind == kind).peekable();
+        if rows.peek().is_none() {
             return Err(format!("no matches for kind {kind:?} in group {group:?}"));
-        };
-        if row.subresource("scale").is_none() {
-            return Err("the server could not find the requested resource".to_owned());
         }
+        let Some(row) = rows.find(|r| r.subresource("scale").is_some()) else {
+            return Err("the server could not find the requested resource".to_owned());
+        };
         let resource = row.group_resource();
         match self.cx.client.scale(&resource, namespace(self.object), text(target, "/name")).await {
             Ok(object) => Ok(Scale { resource, object }),

@@ -216,3 +216,29 @@ async fn a_policy_slows_growth_down() {
     }
     p.stop().await;
 }
+
+#[tokio::test]
+async fn a_custom_resource_with_a_scale_is_scaled() {
+    let (p, workers) = with_deployment(1).await;
+    measure(&p, &workers, 150).await;
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "farms.example.com" },
+        "spec": { "group": "example.com", "scope": "Namespaced", "names": { "plural": "farms", "kind": "Farm" }, "versions": [{
+            "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            "subresources": { "scale": { "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector" } },
+        }] },
+    });
+    p.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition).await.unwrap();
+    p.settle().await;
+    let farm = json!({ "apiVersion": "example.com/v1", "kind": "Farm", "metadata": { "name": "web" },
+        "spec": { "replicas": 1, "soil": "clay" }, "status": { "replicas": 1, "selector": "app=web" } });
+    p.create("farms.example.com", farm).await;
+    let mut of_farm = scaler(cpu(50));
+    of_farm["spec"]["scaleTargetRef"] = json!({ "apiVersion": "example.com/v1", "kind": "Farm", "name": "web" });
+    p.create(SCALERS, of_farm).await;
+    p.until("it grows", async |p| p.get("farms.example.com", "web").await["spec"]["replicas"] == 3).await;
+    assert_eq!(p.get("farms.example.com", "web").await["spec"]["soil"], "clay");
+    p.stop().await;
+}
