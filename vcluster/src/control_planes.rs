@@ -33,6 +33,7 @@ use crate::{
     server, storage,
     streams::PodStreams,
     user::{MASTERS, User},
+    views::{Views, WatchCounters},
 };
 
 /// Where a request comes from, as the listener saw it.
@@ -66,7 +67,7 @@ impl ControlPlanes {
     /// clusters.
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
-        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone() });
+        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone(), views: Views::default() });
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
@@ -114,11 +115,20 @@ impl ControlPlanes {
         let mut planes = self.lock();
         planes.retain(|_, p| p.last_used() > before);
         planes.shrink_to_fit();
+        drop(planes);
+        if self.shared.views.counters.open() == 0 {
+            self.shared.views.clear();
+        }
     }
 
     /// Forgets what is kept in memory of all clusters.
     pub fn evict_all(&self) {
         *self.lock() = HashMap::new();
+    }
+
+    /// What the watches of all clusters have done: for metrics.
+    pub fn watch_counters(&self) -> Arc<WatchCounters> {
+        self.shared.views.counters.clone()
     }
 
     /// How many clusters have something in memory.

@@ -29,6 +29,7 @@ use crate::{
     resource_metrics, storage,
     streams::PodStreams,
     user::User,
+    views::Views,
 };
 
 /// The group of what configures webhooks and policies.
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) streams: Arc<dyn PodStreams>,
     pub(crate) tasks: Tasks,
+    pub(crate) views: Views,
 }
 
 /// One virtual control plane.

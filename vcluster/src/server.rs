@@ -3,7 +3,9 @@
 pub(crate) mod actions;
 mod body;
 mod discovery;
+mod frames;
 mod health;
+mod listing;
 mod negotiate;
 mod objects;
 mod pods;

@@ -11,7 +11,7 @@ use vctl_machinery::{
 };
 
 use super::{
-    Context, actions, body,
+    Context, actions, body, listing,
     negotiate::{self, Accept, Form},
     pods, respond, review,
     show::{self, one},
@@ -315,9 +315,8 @@ async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiE
         limit,
         token: context.query.get("continue").to_owned(),
     };
-    let page = call.list(target, &query).await?;
-    let value = show::list(context, target, &accept, page);
-    respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
+    let page = call.page(target, &query).await?;
+    listing::page(context, target, &accept, &call, page).await
 }
 
 async fn create(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
