@@ -25,6 +25,8 @@ pub(crate) struct Frames {
     view: Arc<str>,
     first_view: Arc<str>,
     first: bool,
+    /// An event could not be shown: after the error that says so there is nothing more.
+    failed: bool,
 }
 
 impl Frames {
@@ -36,6 +38,7 @@ impl Frames {
             first_view: format!("{view} first").into(),
             view: view.into(),
             first: true,
+            failed: false,
             accept,
         }
     }
@@ -51,11 +54,21 @@ impl Frames {
         match frame {
             Ok(frame) => {
                 self.first = false;
-                lens.call.plane.shared.views.counters.sent();
+                if !matches!(item, WatchItem::Bookmark { .. }) {
+                    lens.call.plane.shared.views.counters.sent();
+                }
                 frame
             }
-            Err(e) => self.error(&e),
+            Err(e) => {
+                self.failed = true;
+                self.error(&e)
+            }
         }
+    }
+
+    /// Whether an event could not be shown.
+    pub(crate) fn failed(&self) -> bool {
+        self.failed
     }
 
     async fn initial(&self, lens: &Lens, found: &Found) -> Result<Bytes, ApiError> {

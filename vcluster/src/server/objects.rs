@@ -62,7 +62,10 @@ pub(crate) async fn serve(mut context: Context, request: Request<Body>) -> Resul
     match &*info.verb {
         "get" => get(&context, &target).await,
         "list" => list(&context, &target).await,
-        "watch" => watch::serve(&context, target).await,
+        "watch" => {
+            let must_read = request.extensions().get().cloned();
+            watch::serve(&context, target, must_read).await
+        }
         "create" => create(context, target, request).await,
         "update" => update(context, target, request).await,
         "patch" => patch(context, target, request).await,

@@ -8,6 +8,7 @@ use futures::stream;
 use http::{Response, StatusCode};
 use rand::Rng;
 use vctl_machinery::status::ApiError;
+use vctl_runtime::serve::MustRead;
 
 use super::{Context, frames::Frames, negotiate, negotiate::Encoding, objects, respond};
 use crate::objects::{
@@ -50,7 +51,11 @@ fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
 }
 
 /// Opens the watch and streams it.
-pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<Body>, ApiError> {
+pub(crate) async fn serve(
+    context: &Context,
+    target: Target,
+    must_read: Option<MustRead>,
+) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
     let media_type = match accept.encoding {
         Encoding::Json => format!("application/json{}", accept.parameters()),
@@ -69,9 +74,11 @@ pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<
     let call = Arc::new(context.call()?);
     let watch = open(call, target, query).await?;
     let frames = Frames::new(watch.lens(), accept, context.query.get("includeObject"));
-    let body = stream::unfold((watch, frames), |(mut watch, mut frames)| async move {
+    // Events are kept for this client.
+    let reading = must_read.map(|must_read| must_read.require());
+    let body = stream::unfold((watch, frames, reading), |(mut watch, mut frames, reading)| async move {
         let sent = batch(&mut watch, &mut frames).await?;
-        Some((Ok::<_, Infallible>(sent), (watch, frames)))
+        Some((Ok::<_, Infallible>(sent), (watch, frames, reading)))
     });
     let mut response = respond::bytes(StatusCode::OK, &media_type, Vec::new());
     *response.body_mut() = Body::from_stream(body);
@@ -80,6 +87,9 @@ pub(crate) async fn serve(context: &Context, target: Target) -> Result<Response<
 
 /// The frames of the next events in one piece: one write to the connection.
 async fn batch(watch: &mut OpenedWatch, frames: &mut Frames) -> Option<Bytes> {
+    if frames.failed() {
+        return None;
+    }
     let items = watch.next().await?;
     let lens = watch.lens();
     lens.call.plane.touch();
@@ -89,6 +99,9 @@ async fn batch(watch: &mut OpenedWatch, frames: &mut Frames) -> Option<Bytes> {
     let mut piece = BytesMut::new();
     for item in &items {
         piece.extend_from_slice(&frames.frame(lens, item).await);
+        if frames.failed() {
+            break;
+        }
     }
     Some(piece.freeze())
 }
