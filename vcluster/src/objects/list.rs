@@ -14,7 +14,7 @@ use vctl_store::{Entry, Key, ListOptions, Revision, Scope, StoreError};
 use super::{Call, Target};
 use crate::{
     document::{self, Layout},
-    storage,
+    resource_metrics, storage,
 };
 
 /// What a list or watch selects.
@@ -158,6 +158,9 @@ impl Call {
 
     /// One page, as objects.
     pub(crate) async fn list(&self, target: &Target, query: &ListQuery) -> Result<Page, ApiError> {
+        if resource_metrics::serves(&target.descriptor) {
+            return resource_metrics::list(self, target, &query.selection).await;
+        }
         let page = self.page(target, query).await?;
         let mut items = Vec::with_capacity(page.items.len());
         for (n, found) in page.items.into_iter().enumerate() {

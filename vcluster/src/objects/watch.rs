@@ -6,7 +6,7 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
 use vctl_machinery::status::ApiError;
-use vctl_store::{Event, Revision, Scope, StoreError, Watch, WatchError};
+use vctl_store::{Event, Key, Revision, Scope, StoreError, Watch, WatchError};
 
 use super::{
     Call, Target,
@@ -229,13 +229,19 @@ impl OpenedWatch {
                 watch.next().await
             } => batch,
         };
-        self.take(batch);
+        self.take(batch).await;
     }
 
     /// Takes what the store delivers.
-    fn take(&mut self, batch: Result<Vec<Arc<Event>>, WatchError>) {
+    async fn take(&mut self, batch: Result<Vec<Arc<Event>>, WatchError>) {
         match batch {
-            Ok(events) => self.events.extend(events),
+            Ok(events) => match self.lens.convert(&events).await {
+                Ok(()) => self.events.extend(events),
+                Err(e) => {
+                    self.over = true;
+                    self.queue.push_back(WatchItem::Error(e));
+                }
+            },
             Err(WatchError::Closed) => self.over = true,
             Err(WatchError::Lagged) => {
                 // As upstream: the connection ends, and the client goes on from what it has seen, or lists when that is too old.
@@ -256,7 +262,7 @@ impl OpenedWatch {
         // Read before looking for events: what is committed is published, so an event up to here would be ready.
         let newest = self.lens.call.plane.store().revision(self.lens.call.plane.tenant).await;
         if let Some(batch) = watch.next().now_or_never() {
-            self.take(batch);
+            self.take(batch).await;
             // They come first; the bookmark is as far as they are.
             if let Some(last) = self.events.back() {
                 let revision = last.revision;
@@ -298,19 +304,33 @@ impl Lens {
         })
     }
 
+    /// Has a webhook convert, where there is one, all documents of events at once: what it answers is kept, so that it is there when each
+    /// of them is read.
+    async fn convert(&self, events: &[Arc<Event>]) -> Result<(), ApiError> {
+        if !self.target.descriptor.custom {
+            return Ok(());
+        }
+        let mut documents: Vec<(&Key, &[u8], Revision)> = Vec::with_capacity(events.len() * 2);
+        for event in events {
+            documents.extend(event.previous.as_ref().map(|(revision, v)| (&event.key, &**v, *revision)));
+            documents.extend(event.value.as_ref().map(|v| (&event.key, &**v, event.revision)));
+        }
+        self.call.converted(&self.target.descriptor, documents.into_iter()).await.map(drop)
+    }
+
     /// Whether there is a document on a side of the change, and it is selected.
     async fn selects(&self, event: &Event, side: Side) -> Result<bool, ApiError> {
-        let value = match side {
-            Side::Before => event.previous.as_ref().map(|(_, value)| value),
-            Side::After => event.value.as_ref(),
+        let document = match side {
+            Side::Before => event.previous.as_ref().map(|(revision, value)| (*revision, value)),
+            Side::After => event.value.as_ref().map(|value| (event.revision, value)),
         };
-        let Some(value) = value else { return Ok(false) };
+        let Some((revision, value)) = document else { return Ok(false) };
         let descriptor = &self.target.descriptor;
         let read = async || -> Result<Value, ApiError> {
             if self.layout.as_ref().is_some_and(|l| l.read(value).is_some()) {
                 return document::parse_light(value);
             }
-            self.call.object(descriptor, &event.key, value, event.revision)
+            self.call.read_document(descriptor, &event.key, value, revision).await
         };
         let change = (self.call.plane.tenant, event.revision);
         let views = &self.call.plane.shared.views;

@@ -12,9 +12,12 @@ use super::{
     negotiate::{Accept, Encoding, Form, NOT_ACCEPTABLE},
     show,
 };
-use crate::objects::{
-    list::Found,
-    watch::{Lens, WatchItem},
+use crate::{
+    document::set_meta,
+    objects::{
+        list::Found,
+        watch::{Lens, WatchItem},
+    },
 };
 
 /// Makes the frames of one watch. Those of changes are shared with all watches that show them in the same way.
@@ -77,7 +80,7 @@ impl Frames {
         if !self.stored(lens, "ADDED", &entry.value, entry.revision, self.first, &mut out) {
             let object = match &found.object {
                 Some(object) => object.clone(),
-                None => lens.call.object(&lens.target.descriptor, &entry.key, &entry.value, entry.revision)?,
+                None => lens.call.read(&lens.target.descriptor, entry).await?,
             };
             out = self.encode(lens, "ADDED", object, self.first)?;
         }
@@ -88,8 +91,9 @@ impl Frames {
         let first = self.first && self.accept.form == Form::Table;
         let view = if first { &self.first_view } else { &self.view };
         let call = &lens.call;
-        let value = match (kind, &event.value, &event.previous) {
-            ("DELETED", _, Some((_, value))) | (_, Some(value), _) => value,
+        let (value, revision) = match (kind, &event.value, &event.previous) {
+            ("DELETED", _, Some((revision, value))) => (value, *revision),
+            (_, Some(value), _) => (value, event.revision),
             _ => return Err(ApiError::internal("a change without a document")),
         };
         let encode = async || {
@@ -97,7 +101,8 @@ impl Frames {
             if self.stored(lens, kind, value, event.revision, first, &mut out) {
                 return Ok(out);
             }
-            let object = call.object(&lens.target.descriptor, &event.key, value, event.revision)?;
+            let mut object = call.read_document(&lens.target.descriptor, &event.key, value, revision).await?;
+            set_meta(&mut object, "resourceVersion", Some(event.revision.to_string().into()));
             self.encode(lens, kind, object, first)
         };
         call.plane.shared.views.frame((call.plane.tenant, event.revision), view, kind, encode).await

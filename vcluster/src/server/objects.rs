@@ -318,6 +318,11 @@ async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiE
         limit,
         token: context.query.get("continue").to_owned(),
     };
+    if resource_metrics::serves(&target.descriptor) {
+        // They are measured, not stored.
+        let value = show::list(context, target, &accept, call.list(target, &query).await?);
+        return respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings());
+    }
     let page = call.page(target, &query).await?;
     listing::page(context, target, &accept, &call, page).await
 }
