@@ -137,7 +137,6 @@ async fn a_list_of_several_versions_is_shown_in_one() {
 #[tokio::test]
 async fn watchers_share_conversions() {
     use futures::StreamExt;
-    use http_body_util::BodyExt;
 
     let (hook, f) = defined("v1").await;
     let made = f.ok("POST", V1, host("v1", "a", json!({ "hostPort": "h:1" }))).await;
