@@ -137,6 +137,11 @@ impl Version {
         Ok(unknown)
     }
 
+    /// What tells it apart from all others, as given to [`Version::new`].
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// What a stored object is today: an object may be older than the schema.
     pub fn read(&self, object: &mut Value) {
         // A lenient read has no errors.

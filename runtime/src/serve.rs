@@ -5,6 +5,7 @@
 //! [`PeerCertificates`]; whoever authenticates verifies it.
 
 mod opening;
+mod stalled;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -31,12 +32,15 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::opening::Opening;
+pub use self::stalled::{MustRead, Reading};
+use self::{opening::Opening, stalled::Stalled};
 use crate::tasks::Tasks;
 
 /// How long a client may take for the TLS handshake, to begin with its first request, and for the header of each.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a client that [must read](MustRead) may leave what is sent to it untouched.
+const STALL_LIMIT: Duration = Duration::from_mins(1);
 /// How long open connections get to finish after the stop signal.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// Connections served at a time; further ones wait in the kernel's backlog.
@@ -264,8 +268,14 @@ impl Server {
             .map_err(|e| format!("TLS handshake failed: {e}"))?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
-        let service = self.router.clone().layer(axum::Extension(certificates)).layer(axum::Extension(peer));
-        let opening = Opening::new(stream, HEADER_LIMIT);
+        let must_read = MustRead::default();
+        let service = self
+            .router
+            .clone()
+            .layer(axum::Extension(certificates))
+            .layer(axum::Extension(peer))
+            .layer(axum::Extension(must_read.clone()));
+        let opening = Opening::new(Stalled::new(stream, must_read.clone(), STALL_LIMIT), HEADER_LIMIT);
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(64 * 1024);
         builder

@@ -83,7 +83,8 @@ scenarios! {
         updates_carry_the_previous_document watch_of_a_namespace watch_sees_no_other_resource all_watchers_see_one_order
         a_dropped_watch_disturbs_nobody next_can_be_cancelled a_long_history_is_replayed_whole
         a_watch_begun_among_writes_misses_nothing a_slow_watch_ends_as_lagged a_lagging_watch_disturbs_nobody
-        events_of_others_do_not_count_as_lag watch_ends_with_the_store;
+        events_of_others_do_not_count_as_lag watch_ends_with_the_store large_documents_fill_a_watch_sooner
+        watchers_of_leases_see_the_newest;
     compaction: compacted_lists_are_refused compacted_watches_are_refused the_compacted_revision_is_still_readable
         current_documents_stay compaction_can_be_repeated compaction_of_the_future a_running_watch_survives_compaction
         previous_documents_survive_compaction compacted_revisions_are_not_issued_again history_after_compaction_is_whole;

@@ -18,6 +18,7 @@ mod queue;
 mod registry;
 mod resource;
 mod ring;
+mod rows;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,8 @@ use crate::{
         options::StoreOptions,
         queue::{Acknowledgement, Queue},
         registry::{Claim, Registry},
-        resource::{Resource, Row},
+        resource::Resource,
+        rows::Row,
         source::Source,
     },
     feed::Feeds,
@@ -265,7 +267,7 @@ impl Engine {
         base: Revision,
     ) -> Result<Acknowledgement, StoreError> {
         let mut state = cell.lock();
-        match state.decide(documents, self.shared.tick())? {
+        match state.decide(documents, self.shared.tick(), &self.shared.options.newest_only)? {
             Decision::Write(records) => {
                 let replaces = replaced.map(|r| r.tenant);
                 let change = Change::Create { tenant: cell.tenant, name: cell.name.clone(), base, replaces, records };
@@ -377,33 +379,39 @@ impl Engine {
 
     pub(crate) async fn list(&self, tenant: Tenant, options: ListOptions) -> Result<List, StoreError> {
         let scope = &options.scope;
-        let (cell, at, mut snapshot, head) = loop {
+        let (cell, at, mut rows, undone, head) = loop {
             let cell = self.cell(tenant)?;
-            {
+            let found = {
                 let mut state = cell.lock();
                 let head = state.head;
                 let at = options.at.unwrap_or(head);
                 state.check_readable(at)?;
-                if let Some(resource) = state.resource(&scope.resource, self.shared.tick()) {
-                    if at == head {
-                        return Ok(resource.page(&options, at));
-                    }
-                    let mut snapshot = resource.snapshot(scope);
-                    if state.ring.reaches(at) {
-                        for record in state.ring.after(at).rev().filter(|r| scope.contains(&r.event.key)) {
-                            let created = record.created;
-                            let previous = record.event.previous.clone();
-                            let row = previous.map(|(revision, value)| Row { revision, created, value });
-                            snapshot.restore(&record.event.key, row);
-                        }
-                        return Ok(snapshot.page(&options, at));
-                    }
-                    drop(state);
-                    break (cell, at, snapshot, head);
-                }
+                // Under the lock only what is needed of it is taken: the page is made when others can write again.
+                let undone: Option<Vec<_>> = state
+                    .ring
+                    .reaches(at)
+                    .then(|| state.ring.after(at).filter(|r| scope.contains(&r.event.key)).cloned().collect());
+                let rows = state.resource(&scope.resource, self.shared.tick()).map(|resource| resource.rows());
+                rows.map(|rows| (at, rows, undone, head))
+            };
+            match found {
+                Some((at, rows, undone, head)) => break (cell, at, rows, undone, head),
+                None => self.load(&cell, &scope.resource).await?,
             }
-            self.load(&cell, &scope.resource).await?;
         };
+        if let Some(undone) = undone {
+            for record in undone.into_iter().rev() {
+                let created = record.created;
+                let previous = record.event.previous.clone();
+                let row = previous.map(|(revision, value)| Row { revision, created, value });
+                rows.restore(&record.event.key, row);
+            }
+            return Ok(rows.page(&options, at));
+        }
+        if self.shared.options.newest_only.contains(&scope.resource) {
+            // Older documents are not kept.
+            return Ok(rows.page(&options, at));
+        }
         let before = self.shared.reader.before(tenant, scope, at, head).await;
         {
             // Rows are removed only after the floor was raised or the tenant was gone: otherwise what was read is whole.
@@ -415,9 +423,9 @@ impl Engine {
         }
         for (key, entry) in before? {
             let row = entry.map(|e| Row { revision: e.revision, created: e.created, value: e.value });
-            snapshot.restore(&key, row);
+            rows.restore(&key, row);
         }
-        Ok(snapshot.page(&options, at))
+        Ok(rows.page(&options, at))
     }
 
     pub(crate) async fn transact(&self, tenant: Tenant, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
@@ -431,7 +439,7 @@ impl Engine {
                     Life::Live if writes.is_empty() => return Ok(Vec::new()),
                     Life::Live => {
                         self.shared.queue.check()?;
-                        match state.decide(&writes, self.shared.tick())? {
+                        match state.decide(&writes, self.shared.tick(), &self.shared.options.newest_only)? {
                             Decision::Write(records) => {
                                 let revisions: Vec<_> = records.iter().map(|r| r.event.revision).collect();
                                 let change = Change::Write { tenant, records };
@@ -471,7 +479,8 @@ impl Engine {
         };
         drop(state);
         let reader = self.shared.reader.clone();
-        Ok(Watch::new(Box::new(Source { scope, replay, position, until, live, cell, reader })))
+        let newest_only = self.shared.options.newest_only.contains(&scope.resource);
+        Ok(Watch::new(Box::new(Source { scope, newest_only, replay, position, until, live, cell, reader })))
     }
 
     pub(crate) fn feed(&self) -> Box<dyn Feed> {

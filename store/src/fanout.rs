@@ -5,12 +5,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::{Event, Scope, WatchError};
 
 /// So many events wait for a watcher before it is closed as lagging.
 pub(crate) const DEFAULT_WATCH_BUFFER: usize = 8192;
+/// Or so many bytes of documents; one event always fits.
+pub(crate) const WATCH_BUFFER_BYTES: usize = 16 << 20;
 
 /// The watches of one tenant, by resource, so that a commit touches only those it concerns.
 #[derive(Default)]
@@ -73,6 +76,8 @@ struct Buffer {
 #[derive(Default)]
 struct State {
     events: Vec<Arc<Event>>,
+    /// Of their documents.
+    bytes: usize,
     end: Option<WatchError>,
 }
 
@@ -90,8 +95,11 @@ impl Buffer {
         if state.end.is_some() {
             return false;
         }
-        let fits = state.events.len() < self.capacity;
+        let bytes = event.value.as_ref().map_or(0, Bytes::len) + event.previous.as_ref().map_or(0, |(_, v)| v.len());
+        let fits = state.events.len() < self.capacity
+            && (state.events.is_empty() || state.bytes + bytes <= WATCH_BUFFER_BYTES);
         if fits {
+            state.bytes += bytes;
             state.events.push(event.clone());
         } else {
             // It has to list again anyway: what it has not read is not worth the memory.
@@ -123,6 +131,7 @@ impl Subscription {
             {
                 let mut state = self.0.lock();
                 if !state.events.is_empty() {
+                    state.bytes = 0;
                     return Ok(std::mem::take(&mut state.events));
                 }
                 if let Some(end) = &state.end {

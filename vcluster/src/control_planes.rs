@@ -35,6 +35,7 @@ use crate::{
     server, storage,
     streams::PodStreams,
     user::{MASTERS, User},
+    views::{Views, WatchCounters},
 };
 
 /// Where a request comes from, as the listener saw it.
@@ -68,7 +69,8 @@ impl ControlPlanes {
     /// clusters.
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
-        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone(), metrics: AllMetrics::default() });
+        let (metrics, views) = (AllMetrics::default(), Views::default());
+        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone(), metrics, views });
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
@@ -120,6 +122,10 @@ impl ControlPlanes {
         let mut planes = self.lock();
         planes.retain(|_, p| p.last_used() > before);
         planes.shrink_to_fit();
+        drop(planes);
+        if self.shared.views.counters.open() == 0 {
+            self.shared.views.clear();
+        }
     }
 
     /// Forgets what is kept in memory of all clusters.
@@ -130,6 +136,11 @@ impl ControlPlanes {
     /// Writes the measurements of the requests to all clusters together, also to those that are gone.
     pub fn measurements(&self, text: &mut Exposition) {
         self.shared.metrics.server.write(text);
+    }
+
+    /// What the watches of all clusters have done: for metrics.
+    pub fn watch_counters(&self) -> Arc<WatchCounters> {
+        self.shared.views.counters.clone()
     }
 
     /// How many clusters have something in memory.

@@ -2,8 +2,17 @@
 //!
 //! Bootstrap constants (roles, priority classes) are the same bytes in every virtual cluster: they have neither uid nor
 //! creationTimestamp, which are derived on read from the cluster's own.
+//!
+//! The type comes first, then `metadata`, which begins with the uid: so a document can be shown without being parsed ([`stored`]).
+
+mod light;
+mod stored;
+
+pub(crate) use light::parse as parse_light;
+pub(crate) use stored::{Layout, Stored};
 
 use bytes::Bytes;
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use vctl_machinery::status::ApiError;
@@ -31,14 +40,46 @@ pub(crate) fn encode(object: &Value) -> Result<Bytes, ApiError> {
 }
 
 fn bytes(object: &Value) -> Result<Bytes, ApiError> {
-    if object.pointer("/metadata/resourceVersion").is_none() {
-        return serde_json::to_vec(object).map(Bytes::from).map_err(ApiError::internal);
+    serde_json::to_vec(&Encoded(object)).map(Bytes::from).map_err(ApiError::internal)
+}
+
+/// An object in the form in which it is stored: in the order that [`Layout`] reads, without a resourceVersion.
+struct Encoded<'a>(&'a Value);
+
+impl Serialize for Encoded<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const FIRST: [&str; 3] = ["apiVersion", "kind", "metadata"];
+        let Some(object) = self.0.as_object() else { return self.0.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(object.len()))?;
+        for name in FIRST {
+            match object.get(name) {
+                Some(Value::Object(metadata)) if name == "metadata" => {
+                    map.serialize_entry(name, &EncodedMeta(metadata))?
+                }
+                Some(value) => map.serialize_entry(name, value)?,
+                None => {}
+            }
+        }
+        for (name, value) in object.iter().filter(|(name, _)| !FIRST.contains(&name.as_str())) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
-    let mut stripped = object.clone();
-    if let Some(metadata) = metadata_mut(&mut stripped) {
-        metadata.remove("resourceVersion");
+}
+
+struct EncodedMeta<'a>(&'a Map<String, Value>);
+
+impl Serialize for EncodedMeta<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(uid) = self.0.get("uid") {
+            map.serialize_entry("uid", uid)?;
+        }
+        for (name, value) in self.0.iter().filter(|(name, _)| !matches!(name.as_str(), "uid" | "resourceVersion")) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
-    serde_json::to_vec(&stripped).map(Bytes::from).map_err(ApiError::internal)
 }
 
 /// The object of a stored document, with its resourceVersion.

@@ -36,6 +36,7 @@ pub mod streaming;
 pub mod streams;
 mod subresource;
 pub mod user;
+mod views;
 
 /// The version of Kubernetes that clusters say they are.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
@@ -46,6 +47,7 @@ pub use streaming::fuzzing;
 pub use config::Config;
 pub use control_planes::{ControlPlanes, Peer};
 pub use user::User;
+pub use views::WatchCounters;
 
 #[cfg(test)]
 mod tests;

@@ -87,11 +87,22 @@ impl Call {
     }
 
     /// A stored document as an object of the descriptor's version, whatever version it is stored in.
-    async fn read(&self, descriptor: &Descriptor, entry: &Entry) -> Result<Value, ApiError> {
-        let converted = self.converted(descriptor, [(&entry.key, &*entry.value, entry.revision)].into_iter()).await?;
+    pub(crate) async fn read(&self, descriptor: &Descriptor, entry: &Entry) -> Result<Value, ApiError> {
+        self.read_document(descriptor, &entry.key, &entry.value, entry.revision).await
+    }
+
+    /// As [`Call::read`], of a document that is not the current one.
+    pub(crate) async fn read_document(
+        &self,
+        descriptor: &Descriptor,
+        key: &Key,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Value, ApiError> {
+        let converted = self.converted(descriptor, [(key, value, revision)].into_iter()).await?;
         match converted.and_then(|mut c| c.pop()) {
             Some(object) => Ok(object),
-            None => self.object(descriptor, &entry.key, &entry.value, entry.revision),
+            None => self.object(descriptor, key, value, revision),
         }
     }
 

@@ -30,6 +30,7 @@ use crate::{
     resource_metrics, storage,
     streams::PodStreams,
     user::User,
+    views::Views,
 };
 
 /// The group of what configures webhooks and policies.
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) streams: Arc<dyn PodStreams>,
     pub(crate) tasks: Tasks,
     pub(crate) metrics: AllMetrics,
+    pub(crate) views: Views,
 }
 
 /// One virtual control plane.

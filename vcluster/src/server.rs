@@ -3,8 +3,10 @@
 pub(crate) mod actions;
 mod body;
 mod discovery;
+mod frames;
 mod health;
 mod metrics;
+mod listing;
 mod negotiate;
 mod objects;
 mod pods;

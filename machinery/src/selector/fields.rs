@@ -113,6 +113,21 @@ impl FieldSelector {
         self.requirements.iter().find(|r| r.field == field && r.equals).map(|r| &*r.value)
     }
 
+    /// Whether objects of this name match, where nothing but `metadata.name` and `metadata.namespace` is selected; none where more of
+    /// an object must be seen.
+    pub fn matches_name(&self, namespace: &str, name: &str) -> Option<bool> {
+        let mut matches = true;
+        for requirement in &self.requirements {
+            let value = match requirement.field.as_str() {
+                "metadata.name" => name,
+                "metadata.namespace" => namespace,
+                _ => return None,
+            };
+            matches &= (value == requirement.value) == requirement.equals;
+        }
+        Some(matches)
+    }
+
     /// Whether an object matches.
     pub fn matches(&self, descriptor: &Descriptor, object: &Value) -> bool {
         self.requirements.iter().all(|r| (value(descriptor, object, &r.field) == r.value) == r.equals)
@@ -247,6 +262,15 @@ mod tests {
         for no in ["spec.nodeName=", "metadata.name!=p", "status.podIP=1.2.3.4"] {
             assert!(!selects("pods", no, &pod), "{no}");
         }
+    }
+
+    #[test]
+    fn names_need_no_object() {
+        let by_name = |text: &str| FieldSelector::parse(&descriptor("pods"), text).unwrap().matches_name("d", "p");
+        assert_eq!(by_name(""), Some(true));
+        assert_eq!(by_name("metadata.name=p,metadata.namespace!=e"), Some(true));
+        assert_eq!(by_name("metadata.name=q"), Some(false));
+        assert_eq!(by_name("metadata.name=q,spec.nodeName=n"), None);
     }
 
     #[test]

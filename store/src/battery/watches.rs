@@ -201,3 +201,37 @@ pub(super) async fn watch_ends_with_the_store(store: Backend) {
     assert_eq!(revisions(&within(watch.next()).await.unwrap()), [1], "what was committed is still delivered");
     assert_eq!(end(&mut watch).await, WatchError::Closed);
 }
+
+pub(super) async fn large_documents_fill_a_watch_sooner(store: Backend) {
+    let mut slow = store.watch(SYSTEM, pods(), 0).await.unwrap();
+    let large = "x".repeat(3 << 20);
+    // Each change carries the document before as well.
+    for _ in 0..4 {
+        put(&store, SYSTEM, &pod("a"), &large).await;
+    }
+    assert_eq!(end(&mut slow).await, WatchError::Lagged);
+}
+
+pub(super) async fn watchers_of_leases_see_the_newest(store: Backend) {
+    const LEASES: &str = "leases.coordination.k8s.io";
+    let lease = |name| Key::new(LEASES, "kube-node-lease", name);
+    for i in 0..3 {
+        put(&store, SYSTEM, &lease("a"), &i.to_string()).await;
+        put(&store, SYSTEM, &pod("a"), "x").await;
+    }
+    put(&store, SYSTEM, &lease("b"), "1").await;
+    put(&store, SYSTEM, &lease("b"), "2").await;
+    let deleted = delete(&store, SYSTEM, &lease("b")).await;
+    let mut watch = store.watch(SYSTEM, Scope::all(LEASES), 0).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|e: &Arc<Event>| e.revision < deleted) {
+        seen.extend(within(watch.next()).await.unwrap());
+    }
+    let last = seen.iter().rfind(|e| *e.key.name == *"a").unwrap();
+    assert_eq!((last.revision, last.value.as_ref().map(text)), (5, Some("2".to_owned())));
+    assert!(last.previous.is_some(), "a change, not a creation");
+    assert_eq!(seen.last().unwrap().previous, Some((8, "2".into())), "a deletion carries the last document");
+    // What a list at an older revision shows of them may be newer; it is there.
+    assert_eq!(list(&store, Scope::all(LEASES), Some(4)).await.len(), 1);
+    assert_eq!(list(&store, pods(), Some(4)).await, [pair("default/a", "x")]);
+}

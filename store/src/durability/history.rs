@@ -67,6 +67,31 @@ async fn a_runaway_writer_is_compacted_early() {
 }
 
 #[tokio::test]
+async fn of_leases_only_the_newest_revision_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).await;
+    let lease = |name: &str| Key::new("leases.coordination.k8s.io", "kube-node-lease", name);
+    let renew = |name: &str| store.transact(SYSTEM, vec![Write::put(lease(name), "x")]);
+    for _ in 0..10 {
+        renew("a").await.unwrap();
+    }
+    assert_eq!(rows(directory.path(), "log").await, 1);
+    // Several revisions of one document in one commit, and a transaction.
+    futures::future::try_join_all((0..30).map(|i| renew(if i % 3 == 0 { "b" } else { "a" }))).await.unwrap();
+    let both = || vec![Write::put(lease("a"), "y"), Write::put(lease("b"), "y"), Write::put(lease("a"), "z")];
+    store.transact(SYSTEM, both()).await.unwrap();
+    assert_eq!(rows(directory.path(), "log").await, 2);
+    store.close().await.unwrap();
+
+    let store = open(directory.path()).await;
+    assert_eq!(store.revision(SYSTEM).await.unwrap(), 43);
+    let mut watch = store.watch(SYSTEM, Scope::all("leases.coordination.k8s.io"), 0).await.unwrap();
+    let seen = watch.next().await.unwrap();
+    assert_eq!(seen.iter().map(|e| e.revision).collect::<Vec<_>>(), [42, 43]);
+    assert_eq!(store.get(SYSTEM, &lease("a")).await.unwrap().0.unwrap().value, "z");
+}
+
+#[tokio::test]
 async fn compaction_and_revisions_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).await;

@@ -32,7 +32,11 @@ impl SealedReader {
         let previous = event
             .previous
             .as_ref()
-            .map(|(revision, value)| Ok::<_, StoreError>((*revision, open(*revision, value)?)))
+            // Sealed, nothing is empty: this one is not kept.
+            .map(|(revision, value)| {
+                let value = if value.is_empty() { value.clone() } else { open(*revision, value)? };
+                Ok::<_, StoreError>((*revision, value))
+            })
             .transpose()?;
         Ok(Arc::new(Event { revision: event.revision, key: event.key.clone(), value, previous }))
     }
@@ -104,7 +108,7 @@ impl SealedJournal {
             // Of what was before, only the revision is written.
             let previous = previous.as_ref().map(|(revision, _)| (*revision, Bytes::new()));
             let event = Arc::new(Event { revision: *revision, key: key.clone(), value, previous });
-            Ok(Record { event, created: record.created })
+            Ok(Record { event, created: record.created, replaces: record.replaces })
         };
         records.iter().map(seal).collect()
     }

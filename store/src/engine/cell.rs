@@ -9,8 +9,9 @@ use crate::{
     Event, Key, Revision, StoreError, Tenant, Write,
     engine::{
         durable::{KnownTenant, Record},
-        resource::{Resource, Row},
+        resource::Resource,
         ring::Ring,
+        rows::Row,
     },
     fanout::Watchers,
 };
@@ -132,11 +133,17 @@ impl State {
         Ok(())
     }
 
-    /// Decides a transaction against the documents as the queued writes will leave them, and makes it one of these.
+    /// Decides a transaction against the documents as the queued writes will leave them, and makes it one of these. `newest_only` are the
+    /// resources of [`crate::StoreOptions::newest_only`].
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when an expectation fails, whatever becomes of the queued writes.
-    pub(crate) fn decide(&mut self, writes: &[Write], tick: u64) -> Result<Decision, StoreError> {
+    pub(crate) fn decide(
+        &mut self,
+        writes: &[Write],
+        tick: u64,
+        newest_only: &[Arc<str>],
+    ) -> Result<Decision, StoreError> {
         for write in writes {
             if self.resource(&write.key.resource, tick).is_none() {
                 return Ok(Decision::Load(write.key.resource.clone()));
@@ -171,10 +178,12 @@ impl State {
             if writes.len() > 1 {
                 own.insert(key, value.clone().map(|value| Row { revision, created, value }));
             }
+            // A deletion is told with the last document: that one stays until the history goes.
+            let replaces = value.is_some() && previous.is_some() && newest_only.contains(&key.resource);
             let event = Arc::new(Event { revision, key: key.clone(), value, previous });
-            records.push(Record { event, created });
+            records.push(Record { event, created, replaces });
         }
-        for Record { event, created } in &records {
+        for Record { event, created, .. } in &records {
             let row = event.value.clone().map(|value| Row { revision: event.revision, created: *created, value });
             self.pending.insert(event.key.clone(), Pending { revision: event.revision, row });
         }

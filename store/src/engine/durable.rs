@@ -12,6 +12,16 @@ pub(crate) struct Record {
     pub(crate) event: Arc<Event>,
     /// Revision of the creation of the document that was written or deleted.
     pub(crate) created: Revision,
+    /// The revision before is not kept.
+    pub(crate) replaces: bool,
+}
+
+/// The revisions that the changes make useless (see [`Record::replaces`]): they are not written, and what is there of them is removed.
+pub(crate) fn replaced<'a>(
+    records: impl IntoIterator<Item = (Tenant, &'a Record)>,
+) -> std::collections::BTreeSet<(Tenant, Revision)> {
+    let replacing = records.into_iter().filter(|(_, record)| record.replaces);
+    replacing.filter_map(|(tenant, record)| Some((tenant, record.event.previous.as_ref()?.0))).collect()
 }
 
 /// A tenant as it is found at start.

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use vctl_runtime::clock::Clock;
 
@@ -15,6 +15,9 @@ pub struct StoreOptions {
     pub history_age: Duration,
     /// But never more than so many revisions of one tenant, however young: a runaway writer must not fill the disk.
     pub history_rows: u64,
+    /// Resources of which only the newest revision of each document is kept: what is renewed all the time would fill the history. Who
+    /// watches from before sees the last change of a document, and a list at an older revision the newest documents.
+    pub newest_only: Vec<Arc<str>>,
     /// Documents held in memory, in bytes, over all tenants; the least recently used go when there are more.
     pub cache_bytes: usize,
     /// How often history is compacted and memory of idle tenants given back. A resource is forgotten when it has not been used
@@ -33,6 +36,7 @@ impl Default for StoreOptions {
             feed_capacity: DEFAULT_FEED_CAPACITY,
             history_age: Duration::from_mins(5),
             history_rows: 500_000,
+            newest_only: vec!["leases.coordination.k8s.io".into()],
             cache_bytes: 256 << 20,
             maintenance: Duration::from_secs(30),
             encryption: None,

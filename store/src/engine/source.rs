@@ -14,6 +14,8 @@ const REPLAY: usize = 500;
 /// A watch: first what happened between its start and its registration, then what is delivered live.
 pub(crate) struct Source {
     pub(crate) scope: Scope,
+    /// Of its resource only the newest revision of a document is kept.
+    pub(crate) newest_only: bool,
     /// From memory, when the ring reached back far enough.
     pub(crate) replay: Vec<Arc<Event>>,
     /// Else from the database: up to here it has been read..
@@ -41,6 +43,7 @@ impl Source {
                 return Err(WatchError::Compacted);
             }
             let events = match read {
+                Ok(events) if self.newest_only => events.into_iter().map(without_previous).collect(),
                 Ok(events) => events,
                 Err(error) => {
                     tracing::warn!(tenant = self.cell.tenant.0, %error, "a watch was closed because its history could not be read");
@@ -57,6 +60,17 @@ impl Source {
             }
         }
         self.live.next().await
+    }
+}
+
+/// A change whose document before is not kept: as if nothing but the revision had changed.
+fn without_previous(event: Arc<Event>) -> Arc<Event> {
+    match (&event.value, &event.previous) {
+        (Some(value), Some((revision, before))) if before.is_empty() => {
+            let previous = Some((*revision, value.clone()));
+            Arc::new(Event { previous, ..Event::clone(&event) })
+        }
+        _ => event,
     }
 }
 

@@ -6,7 +6,7 @@ use sqlx::{Postgres, query::Query};
 
 use crate::{
     Key, Revision, Tenant,
-    engine::durable::{Change, Record},
+    engine::durable::{Change, Record, replaced},
 };
 
 /// Values of one statement, in bytes. Postgres holds a statement's arguments in memory several times.
@@ -45,6 +45,9 @@ WITH fence AS (
 ), gone AS (
     DELETE FROM current c USING unnest($24::int[], $25::text[], $26::text[], $27::text[]) u (vc, kind, ns, name)
     WHERE c.vc = u.vc AND c.kind = u.kind AND c.ns = u.ns AND c.name = u.name AND EXISTS (SELECT FROM fence)
+), replaced AS (
+    DELETE FROM log l USING unnest($33::int[], $34::bigint[]) u (vc, rev)
+    WHERE l.vc = u.vc AND l.rev = u.rev AND EXISTS (SELECT FROM fence)
 )
 SELECT count(*) FROM fence";
 
@@ -61,6 +64,8 @@ pub(super) struct Batch<'a> {
     only: bool,
     keys: Vec<&'a str>,
     rewritten: (Vec<i32>, Vec<i64>, Vec<&'a [u8]>),
+    /// Revisions that are not kept any more.
+    replaced: (Vec<i32>, Vec<i64>),
 }
 
 #[derive(Default)]
@@ -110,7 +115,7 @@ impl<'a> Batch<'a> {
         before: i64,
         number: i64,
     ) -> Query<'a, Postgres, sqlx::postgres::PgArguments> {
-        let Self { last_tenant, created, marked, log, kept, gone, only, keys, rewritten } = self;
+        let Self { last_tenant, created, marked, log, kept, gone, only, keys, rewritten, replaced } = self;
         sqlx::query(COMMIT)
             .bind(epoch)
             .bind(before)
@@ -144,6 +149,8 @@ impl<'a> Batch<'a> {
             .bind(rewritten.0)
             .bind(rewritten.1)
             .bind(rewritten.2)
+            .bind(replaced.0)
+            .bind(replaced.1)
     }
 }
 
@@ -155,6 +162,10 @@ pub(super) fn batches(changes: &[Change]) -> Vec<Batch<'_>> {
     let mut marked: BTreeMap<Tenant, (bool, Revision)> = BTreeMap::new();
     // Of a document that is written several times only the last state counts.
     let mut last: HashMap<(Tenant, &Key), Option<Revision>> = HashMap::new();
+    let replaced = replaced(changes.iter().flat_map(|change| match change {
+        Change::Write { tenant, records } => records.iter().map(|record| (*tenant, record)).collect(),
+        _ => Vec::new(),
+    }));
     for change in changes {
         match change {
             Change::Write { tenant, records } | Change::Create { tenant, records, .. } => {
@@ -170,6 +181,9 @@ pub(super) fn batches(changes: &[Change]) -> Vec<Batch<'_>> {
                 for record in records {
                     let event = &record.event;
                     last.insert((*tenant, &event.key), event.value.is_some().then_some(event.revision));
+                    if replaced.contains(&(*tenant, event.revision)) {
+                        continue;
+                    }
                     batch.log.push(*tenant, record);
                     if batch.log.bytes >= STATEMENT_BYTES {
                         done.push(std::mem::take(&mut batch));
@@ -198,6 +212,10 @@ pub(super) fn batches(changes: &[Change]) -> Vec<Batch<'_>> {
             }
             Change::Tidy | Change::Barrier => {}
         }
+    }
+    for (tenant, revision) in replaced {
+        batch.replaced.0.push(number(tenant));
+        batch.replaced.1.push(revision as i64);
     }
     for (tenant, (deleted, compacted)) in marked {
         batch.marked.0.push(number(tenant));

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Sqlite, query::Query, sqlite::SqliteArguments};
 
 use crate::{
     Key, Revision, Tenant,
-    engine::durable::{Change, Record},
+    engine::durable::{Change, Record, replaced},
     sqlite::schema::row_id,
 };
 
@@ -109,6 +109,16 @@ pub(super) fn commit(changes: &[Change]) -> Vec<Script> {
             }
             Change::Tidy | Change::Barrier => {}
         }
+    }
+    let replaced = replaced(rows.iter().copied());
+    for (tenant, revision) in &replaced {
+        recurs = false;
+        scripts.last.run("DELETE FROM log WHERE id = ?", [Argument::Integer(row_id(*tenant, *revision))]);
+        scripts.last.rows += 1;
+        scripts.cut();
+    }
+    if !replaced.is_empty() {
+        rows.retain(|(tenant, record)| !replaced.contains(&(*tenant, record.event.revision)));
     }
     scripts.rows(
         "INSERT INTO log (id, kind, ns, name, created, prev, value) VALUES ",

@@ -12,6 +12,7 @@ mod kinds;
 mod lifecycle;
 mod lists;
 mod patches;
+mod streams;
 mod suite;
 mod watches;
 
@@ -47,6 +48,11 @@ fn lists() -> Result<()> {
 #[test]
 fn watches() -> Result<()> {
     group("watches", watches::checks)
+}
+
+#[test]
+fn streams() -> Result<()> {
+    group("streams", streams::checks)
 }
 
 #[test]

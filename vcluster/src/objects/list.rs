@@ -9,10 +9,13 @@ use vctl_machinery::{
     selector::{FieldSelector, LabelSelector},
     status::ApiError,
 };
-use vctl_store::{ListOptions, Revision, Scope, StoreError};
+use vctl_store::{Entry, Key, ListOptions, Revision, Scope, StoreError};
 
 use super::{Call, Target};
-use crate::{resource_metrics, storage};
+use crate::{
+    document::{self, Layout},
+    resource_metrics, storage,
+};
 
 /// What a list or watch selects.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +40,11 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
+    /// Whether objects of this name are selected, where only names are; none where more of an object must be seen.
+    pub(crate) fn matches_name(&self, namespace: &str, name: &str) -> Option<bool> {
+        if self.labels.is_everything() { self.fields.matches_name(namespace, name) } else { None }
+    }
+
     pub(crate) fn matches(&self, descriptor: &Descriptor, object: &Value) -> bool {
         self.labels.matches(object.pointer("/metadata/labels").unwrap_or(&Value::Null))
             && self.fields.matches(descriptor, object)
@@ -53,6 +61,25 @@ pub(crate) enum At {
     NotOlderThan(Revision),
     /// This one.
     Exact(Revision),
+}
+
+/// A document that a list or watch found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub entry: Entry,
+    /// The object, where it had to be read to know that it is selected.
+    pub object: Option<Value>,
+}
+
+/// One page of a list as it is stored: what is shown of it may not need parsing.
+#[derive(Debug, Default)]
+pub(crate) struct StoredPage {
+    pub items: Vec<Found>,
+    pub revision: Revision,
+    /// Token for the next page.
+    pub next: Option<String>,
+    /// How many follow, where that is known.
+    pub remaining: Option<usize>,
 }
 
 /// One page of a list.
@@ -73,6 +100,16 @@ pub(crate) struct ListQuery {
     pub at: At,
     pub limit: usize,
     pub token: String,
+}
+
+/// So many documents are read before others get their turn on the thread.
+const READ_AT_ONCE: usize = 64;
+
+/// Lets others run now and then: called with the number of documents that were read.
+pub(crate) async fn breathe(n: usize) {
+    if n % READ_AT_ONCE == READ_AT_ONCE - 1 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// How long a request waits for a revision that has not been reached.
@@ -119,16 +156,67 @@ impl Call {
         }
     }
 
-    /// One page.
+    /// One page, as objects.
     pub(crate) async fn list(&self, target: &Target, query: &ListQuery) -> Result<Page, ApiError> {
-        let descriptor = &target.descriptor;
-        if resource_metrics::serves(descriptor) {
+        if resource_metrics::serves(&target.descriptor) {
             return resource_metrics::list(self, target, &query.selection).await;
         }
-        let scope = Scope {
-            resource: target.resource().into(),
-            namespace: (!target.namespace.is_empty()).then(|| target.namespace.as_str().into()),
+        let page = self.page(target, query).await?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for (n, found) in page.items.into_iter().enumerate() {
+            breathe(n).await;
+            items.push(self.found(&target.descriptor, found)?);
+        }
+        Ok(Page { items, revision: page.revision, next: page.next, remaining: page.remaining })
+    }
+
+    /// The object of what was found.
+    pub(crate) fn found(&self, descriptor: &Descriptor, found: Found) -> Result<Value, ApiError> {
+        match found.object {
+            Some(object) => Ok(object),
+            None => self.object(descriptor, &found.entry.key, &found.entry.value, found.entry.revision),
+        }
+    }
+
+    /// Whether a document is selected. What can be shown as it is stored is not read further than needed to know that. `converted` is
+    /// the object, when a webhook has made it.
+    fn select(
+        &self,
+        descriptor: &Descriptor,
+        layout: Option<&Layout>,
+        selection: &Selection,
+        entry: Entry,
+        converted: Option<Value>,
+    ) -> Result<Option<Found>, ApiError> {
+        let object = match selection.matches_name(&entry.key.namespace, &entry.key.name) {
+            Some(false) => return Ok(None),
+            Some(true) => converted,
+            None if layout.is_some_and(|l| l.read(&entry.value).is_some()) => {
+                if !selection.matches(descriptor, &document::parse_light(&entry.value)?) {
+                    return Ok(None);
+                }
+                None
+            }
+            None => {
+                let object = match converted {
+                    Some(object) => object,
+                    None => self.object(descriptor, &entry.key, &entry.value, entry.revision)?,
+                };
+                if !selection.matches(descriptor, &object) {
+                    return Ok(None);
+                }
+                Some(object)
+            }
         };
+        Ok(Some(Found { entry, object }))
+    }
+
+    /// One page, as it is stored.
+    pub(crate) async fn page(&self, target: &Target, query: &ListQuery) -> Result<StoredPage, ApiError> {
+        let descriptor = &target.descriptor;
+        let resource = target.resource();
+        let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
+        let scope = Scope { resource: resource.as_str().into(), namespace: namespace.map(Into::into) };
         let mut after = None;
         let mut at = match query.at {
             At::Newest => None,
@@ -147,8 +235,26 @@ impl Call {
             consistent = revision.is_some();
             (at, after) = (revision, Some(start));
         }
-        let selective = !query.selection.is_everything();
-        let mut page = Page::default();
+        let layout = Layout::of(descriptor);
+        let selection = &query.selection;
+        let selective = !selection.is_everything();
+        let mut page = StoredPage::default();
+        if at.is_none()
+            && after.is_none()
+            && (namespace.is_some() || !descriptor.namespaced)
+            && let Some(name) = selection.fields.name()
+        {
+            // One object by its name needs no search.
+            let key = Key::new(&resource, namespace.unwrap_or_default(), name);
+            let (entry, revision) = self.plane.store().get(self.plane.tenant, &key).await.map_err(storage::error)?;
+            page.revision = revision;
+            if let Some(entry) = entry {
+                let converted = self.converted(descriptor, [(&entry.key, &*entry.value, entry.revision)].into_iter());
+                let converted = converted.await?.and_then(|mut c| c.pop());
+                page.items.extend(self.select(descriptor, layout.as_ref(), selection, entry, converted)?);
+            }
+            return Ok(page);
+        }
         loop {
             let wanted = if query.limit == 0 { 0 } else { query.limit - page.items.len() };
             // With a selector most of a page may be dropped: read more at a time than is wanted.
@@ -165,26 +271,29 @@ impl Call {
             at = Some(list.revision);
             page.revision = list.revision;
             let count = list.entries.len();
+            let last = list.entries.last().map(|e| e.key.clone());
             let entries = list.entries.iter().map(|e| (&e.key, &*e.value, e.revision));
             let mut converted = self.converted(descriptor, entries).await?;
-            for (i, entry) in list.entries.iter().enumerate() {
-                let object = match converted.as_mut().and_then(|c| c.get_mut(i)) {
-                    Some(object) => object.take(),
-                    None => self.object(descriptor, &entry.key, &entry.value, entry.revision)?,
+            for (i, entry) in list.entries.into_iter().enumerate() {
+                let object = converted.as_mut().and_then(|c| c.get_mut(i)).map(Value::take);
+                let found = if selective {
+                    breathe(i).await;
+                    self.select(descriptor, layout.as_ref(), selection, entry, object)?
+                } else {
+                    Some(Found { entry, object })
                 };
-                if selective && !query.selection.matches(descriptor, &object) {
-                    continue;
-                }
-                page.items.push(object);
+                let Some(found) = found else { continue };
                 let more = i + 1 < count || list.remaining > 0;
-                if query.limit > 0 && page.items.len() == query.limit && more {
-                    page.next = Some(token(list.revision, &entry.key.namespace, &entry.key.name));
+                if query.limit > 0 && page.items.len() + 1 == query.limit && more {
+                    page.next = Some(token(list.revision, &found.entry.key.namespace, &found.entry.key.name));
                     page.remaining = (!selective).then(|| count - i - 1 + list.remaining);
+                    page.items.push(found);
                     return Ok(page);
                 }
+                page.items.push(found);
             }
-            let Some(last) = list.entries.last().filter(|_| list.remaining > 0 && query.limit > 0) else { break };
-            after = Some((last.key.namespace.to_string(), last.key.name.to_string()));
+            let Some(last) = last.filter(|_| list.remaining > 0 && query.limit > 0) else { break };
+            after = Some((last.namespace.to_string(), last.name.to_string()));
         }
         if !consistent {
             page.remaining = None;

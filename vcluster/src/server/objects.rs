@@ -11,7 +11,7 @@ use vctl_machinery::{
 };
 
 use super::{
-    Context, actions, body,
+    Context, actions, body, listing,
     negotiate::{self, Accept, Form},
     pods, respond, review,
     show::{self, one},
@@ -62,7 +62,10 @@ pub(crate) async fn serve(mut context: Context, request: Request<Body>) -> Resul
     match &*info.verb {
         "get" => get(&context, &target).await,
         "list" => list(&context, &target).await,
-        "watch" => watch::serve(&context, target).await,
+        "watch" => {
+            let must_read = request.extensions().get().cloned();
+            watch::serve(&context, target, must_read).await
+        }
         "create" => create(context, target, request).await,
         "update" => update(context, target, request).await,
         "patch" => patch(context, target, request).await,
@@ -315,9 +318,13 @@ async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiE
         limit,
         token: context.query.get("continue").to_owned(),
     };
-    let page = call.list(target, &query).await?;
-    let value = show::list(context, target, &accept, page);
-    respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
+    if resource_metrics::serves(&target.descriptor) {
+        // They are measured, not stored.
+        let value = show::list(context, target, &accept, call.list(target, &query).await?);
+        return respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings());
+    }
+    let page = call.page(target, &query).await?;
+    listing::page(context, target, &accept, &call, page).await
 }
 
 async fn create(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {

@@ -11,7 +11,7 @@ use vctl_machinery::{protobuf, status::ApiError};
 use super::negotiate::{Accept, Encoding};
 
 /// Bodies above this many bytes are compressed for clients that can read it.
-const COMPRESS_ABOVE: usize = 128 << 10;
+pub(crate) const COMPRESS_ABOVE: usize = 128 << 10;
 /// Length of all warnings of an answer, and of each when they are longer than that; as upstream.
 const WARNINGS_LIMIT: usize = 4096;
 const WARNING_LIMIT: usize = 256;
@@ -97,13 +97,18 @@ pub(crate) fn object(
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
+    warn(&mut response, warnings);
+    Ok(response)
+}
+
+/// Adds `Warning` headers.
+pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     for warning in shown(warnings) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            headers.append(header::WARNING, value);
+            response.headers_mut().append(header::WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// The warnings that an answer shows: when all together are too long, each is cut, and the last are left out.
@@ -117,7 +122,7 @@ fn shown(warnings: &[String]) -> impl Iterator<Item = &str> {
     })
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::ACCEPT_ENCODING)
         .iter()

@@ -81,37 +81,45 @@ pub(crate) fn list(context: &Context, target: &Target, accept: &Accept, page: Pa
         metadata["remainingItemCount"] = remaining.into();
     }
     let now = context.plane.now();
+    let include = context.query.get("includeObject");
+    let items: Value = page.items.into_iter().map(|object| item(descriptor, accept, include, object, now)).collect();
+    match accept.form {
+        Form::Object => {
+            json!({ "kind": descriptor.list_kind, "apiVersion": descriptor.api_version(), "metadata": metadata, "items": items })
+        }
+        Form::Metadata => json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{}", accept.version),
+            "metadata": metadata, "items": items,
+        }),
+        Form::Table => {
+            let mut table = new_table(descriptor, accept, "");
+            table["metadata"] = metadata;
+            table["rows"] = items;
+            table
+        }
+    }
+}
+
+/// An object as an item of a list.
+pub(crate) fn item(
+    descriptor: &Descriptor,
+    accept: &Accept,
+    include: &str,
+    mut object: Value,
+    now: jiff::Timestamp,
+) -> Value {
     match accept.form {
         Form::Object => {
             // Items of a typed list do not repeat their type; those of custom resources do.
-            let items: Vec<Value> = page
-                .items
-                .into_iter()
-                .map(|mut item| {
-                    if !descriptor.custom
-                        && let Some(map) = item.as_object_mut()
-                    {
-                        map.remove("apiVersion");
-                        map.remove("kind");
-                    }
-                    item
-                })
-                .collect();
-            json!({ "kind": descriptor.list_kind, "apiVersion": descriptor.api_version(), "metadata": metadata, "items": items })
+            if !descriptor.custom
+                && let Some(map) = object.as_object_mut()
+            {
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
+            object
         }
-        Form::Metadata => {
-            let items: Vec<Value> = page.items.iter().map(|o| partial(o, &accept.version)).collect();
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{}", accept.version),
-                "metadata": metadata, "items": items,
-            })
-        }
-        Form::Table => {
-            let include = context.query.get("includeObject");
-            let mut table = new_table(descriptor, accept, "");
-            table["metadata"] = metadata;
-            table["rows"] = page.items.iter().map(|o| row(descriptor, o, include, &accept.version, now)).collect();
-            table
-        }
+        Form::Metadata => partial(&object, &accept.version),
+        Form::Table => row(descriptor, &object, include, &accept.version, now),
     }
 }

@@ -85,3 +85,77 @@ async fn a_collection_is_deleted() {
     f.ok("DELETE", MAPS, Value::Null).await;
     assert!(names(&f.ok("GET", MAPS, Value::Null).await).is_empty());
 }
+
+#[tokio::test]
+async fn a_list_shows_what_get_shows() {
+    let f = filled().await;
+    for (list, version, kind) in [
+        ("/api/v1/namespaces/default/configmaps", "v1", "ConfigMap"),
+        // Constants, which derive their uid, and a kind that is stored in another version.
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole"),
+        ("/api/v1/namespaces", "v1", "Namespace"),
+    ] {
+        let found = f.ok("GET", list, Value::Null).await;
+        assert!(!found["items"].as_array().unwrap().is_empty(), "{list}");
+        for item in found["items"].as_array().unwrap() {
+            let mut item = item.clone();
+            assert!(item.get("kind").is_none(), "items of typed lists have no type");
+            item["apiVersion"] = version.into();
+            item["kind"] = kind.into();
+            let name = item["metadata"]["name"].as_str().unwrap();
+            assert_eq!(f.ok("GET", &format!("{list}/{name}"), Value::Null).await, item);
+            // The same by its name.
+            let named = f.ok("GET", &format!("{list}?fieldSelector=metadata.name%3D{name}"), Value::Null).await;
+            assert_eq!(names(&named), [name]);
+        }
+    }
+    let none = f
+        .ok("GET", &format!("{MAPS}?fieldSelector=metadata.name%3Dm1,metadata.namespace!%3Ddefault"), Value::Null)
+        .await;
+    assert!(names(&none).is_empty() && none["items"].is_array());
+}
+
+#[tokio::test]
+async fn a_long_list_is_whole_in_every_form_and_compressed() {
+    use std::io::Read;
+    let f = Fixture::new().await;
+    for i in 0..300 {
+        f.config_map(&format!("m{i:03}"), &"x".repeat(2000)).await;
+    }
+    let mut expected: Vec<String> = (0..300).map(|i| format!("m{i:03}")).collect();
+    expected.insert(0, "kube-root-ca.crt".to_owned());
+    assert_eq!(names(&f.ok("GET", MAPS, Value::Null).await), expected);
+    let list = f.ok("GET", &format!("{MAPS}?labelSelector=!x&fieldSelector=metadata.name!%3Dm005"), Value::Null).await;
+    assert_eq!(names(&list).len(), 300);
+    for form in ["Table", "PartialObjectMetadataList"] {
+        let accept = format!("application/json;as={form};v=v1;g=meta.k8s.io");
+        let headers = [("accept", accept.as_str()), ("accept-encoding", "gzip")];
+        let response = f.raw(&f.admin, &headers, "GET", MAPS, Value::Null).await;
+        assert_eq!(response.headers()["content-type"], accept.replace(";v=v1;g=meta.k8s.io", ";g=meta.k8s.io;v=v1"));
+        let compressed = response.headers().get("content-encoding").is_some();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let mut text = String::new();
+        if compressed {
+            flate2::read::GzDecoder::new(&*bytes).read_to_string(&mut text).unwrap();
+            assert!(bytes.len() < text.len() / 4);
+        } else {
+            text = String::from_utf8(bytes.to_vec()).unwrap();
+        }
+        assert_eq!(compressed, text.len() > 128 << 10, "{} bytes", text.len());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let (field, object) = if form == "Table" { ("rows", "/object") } else { ("items", "") };
+        let shown: Vec<_> = value[field].as_array().unwrap().iter().map(|o| o.pointer(object).unwrap()).collect();
+        assert!(
+            shown
+                .iter()
+                .zip(&expected)
+                .all(|(o, name)| o["metadata"]["name"] == name.as_str() && o["metadata"]["uid"].is_string())
+        );
+        assert_eq!(shown.len(), expected.len());
+    }
+    let response = f.raw(&f.admin, &[("accept-encoding", "gzip")], "GET", MAPS, Value::Null).await;
+    assert_eq!(response.headers()["content-encoding"], "gzip");
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let list: Value = serde_json::from_reader(flate2::read::GzDecoder::new(&*bytes)).unwrap();
+    assert_eq!(names(&list), expected);
+}

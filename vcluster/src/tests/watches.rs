@@ -127,3 +127,106 @@ async fn only_the_first_table_of_a_watch_has_columns() {
     let (_, second) = events.next().await.unwrap();
     assert!(first["columnDefinitions"].is_array() && second["columnDefinitions"].is_null());
 }
+
+/// `count` events of a watch: their types and names.
+async fn read(events: &mut Events, count: usize) -> Vec<(String, String)> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        let (kind, object) = events.next().await.unwrap();
+        let object = if object["kind"] == "Table" { object["rows"][0]["object"].clone() } else { object };
+        seen.push((kind, object["metadata"]["name"].as_str().unwrap().to_owned()));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_change_is_encoded_once_for_all_who_see_it_alike() {
+    const WATCHERS: usize = 200;
+    const WRITES: u64 = 10;
+    let f = Fixture::new().await;
+    let version = f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut watches = Vec::new();
+    for i in 0..WATCHERS {
+        // Some by label; all are shown the same.
+        let selector = if i % 4 == 0 { "&labelSelector=!absent" } else { "" };
+        watches.push(Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}{selector}")).await);
+    }
+    let counters = f.planes.watch_counters();
+    assert_eq!((counters.open(), counters.encodings()), (WATCHERS as u64, 0));
+    let expected: Vec<_> = (0..WRITES).map(|i| ("ADDED".to_owned(), format!("m{i}"))).collect();
+    for i in 0..WRITES {
+        f.config_map(&format!("m{i}"), "1").await;
+    }
+    for watch in &mut watches {
+        assert_eq!(read(watch, WRITES as usize).await, expected);
+    }
+    assert_eq!(counters.encodings(), WRITES, "one for each write");
+    assert_eq!(counters.parses(), WRITES, "and so the selectors");
+    assert_eq!(counters.frames(), WRITES * WATCHERS as u64);
+
+    // Each other form is one more.
+    let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    let mut tables = Vec::new();
+    for _ in 0..5 {
+        let uri = format!("{MAPS}?watch=true&resourceVersion={version}");
+        let body = f.raw(&f.admin, &table, "GET", &uri, Value::Null).await.into_body();
+        tables.push(Events { body, buffer: Vec::new() });
+    }
+    for watch in &mut tables {
+        assert_eq!(read(watch, WRITES as usize).await, expected);
+    }
+    assert_eq!(counters.encodings(), 2 * WRITES);
+    drop(watches);
+    drop(tables);
+    assert_eq!(counters.open(), 0);
+}
+
+#[tokio::test]
+async fn a_watch_that_falls_behind_ends_and_can_be_resumed() {
+    let f = Fixture::new().await;
+    let mut version = f.ok("GET", MAPS, Value::Null).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let large = "x".repeat(1 << 20);
+    let mut slow = Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}")).await;
+    // More than a watch may leave unread.
+    for i in 0..20 {
+        f.config_map(&format!("m{i}"), &large).await;
+    }
+    let mut seen = Vec::new();
+    while let Some((kind, object)) = slow.next().await {
+        assert_eq!(kind, "ADDED", "nothing but the end tells it");
+        seen.push(object["metadata"]["name"].as_str().unwrap().to_owned());
+        version = object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    }
+    assert!(seen.len() < 20 && f.planes.watch_counters().lagged() == 1, "{seen:?}");
+    while seen.len() < 20 {
+        let mut again = Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}")).await;
+        let (_, object) = again.next().await.unwrap();
+        seen.push(object["metadata"]["name"].as_str().unwrap().to_owned());
+        version = object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(seen, (0..20).map(|i| format!("m{i}")).collect::<Vec<_>>(), "nothing is missed or doubled");
+}
+
+#[tokio::test]
+async fn deletions_are_shown_as_they_were_with_the_version_of_the_change() {
+    let f = Fixture::new().await;
+    let made = f.config_map("a", "1").await;
+    let version = made["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut all = Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}")).await;
+    let mut unlabelled =
+        Events::open(&f, &format!("{MAPS}?watch=true&resourceVersion={version}&labelSelector=!l")).await;
+    let patch = json!({ "metadata": { "labels": { "l": "v" } } });
+    let merge = [("content-type", "application/merge-patch+json")];
+    let (status, changed) = f.send_as(&f.admin, &merge, "PATCH", &format!("{MAPS}/a"), patch).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(all.next().await.unwrap(), ("MODIFIED".to_owned(), changed.clone()));
+    let (kind, gone) = unlabelled.next().await.unwrap();
+    let mut before = made.clone();
+    before["metadata"]["resourceVersion"] = changed["metadata"]["resourceVersion"].clone();
+    assert_eq!((kind.as_str(), &gone), ("DELETED", &before));
+    f.ok("DELETE", &format!("{MAPS}/a"), Value::Null).await;
+    let (kind, gone) = all.next().await.unwrap();
+    let newest = f.store_revision().await.to_string();
+    assert_eq!((kind.as_str(), &gone["metadata"]["resourceVersion"]), ("DELETED", &json!(newest)));
+    assert_eq!(gone["metadata"]["labels"], json!({ "l": "v" }));
+}

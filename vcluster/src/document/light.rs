@@ -1,0 +1,106 @@
+//! Parsing as much of a stored document as selectors and tables look at.
+
+use std::fmt;
+
+use serde::{
+    Deserialize as _, Deserializer,
+    de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Map, Value};
+use vctl_machinery::status::ApiError;
+
+/// The largest part of metadata, which nothing but apply reads.
+const SKIPPED: &str = "managedFields";
+
+/// The document without its `metadata.managedFields`: for whoever looks at an object and does not show it. It has neither a
+/// resourceVersion nor what bootstrap constants derive.
+pub(crate) fn parse(document: &[u8]) -> Result<Value, ApiError> {
+    let mut reader = serde_json::Deserializer::from_slice(document);
+    Object { in_metadata: false }.deserialize(&mut reader).map_err(ApiError::internal)
+}
+
+/// The document itself, or its metadata.
+struct Object {
+    in_metadata: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Object {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            if self.in_metadata && name == SKIPPED {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value = if !self.in_metadata && name == "metadata" {
+                entries.next_value_seed(Metadata)?
+            } else {
+                entries.next_value()?
+            };
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+struct Metadata;
+
+impl<'de> DeserializeSeed<'de> for Metadata {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Metadata {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        Value::deserialize(reader).map_err(D::Error::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Value, A::Error> {
+        Object { in_metadata: true }.visit_map(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_but_managed_fields_is_there() {
+        let document = json!({
+            "apiVersion": "v1", "metadata": { "name": "a", "labels": { "l": "v" }, "managedFields": [{ "fieldsV1": { "f:a": {} } }] },
+            "spec": { "managedFields": [1], "n": [1.5, null, true] },
+        });
+        let mut expected = document.clone();
+        expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+        assert_eq!(parse(document.to_string().as_bytes()).unwrap(), expected);
+        assert_eq!(parse(b"{\"metadata\":null}").unwrap(), json!({ "metadata": null }));
+        assert!(parse(b"[]").is_err() && parse(b"{\"metadata\":1}").is_err());
+    }
+}
