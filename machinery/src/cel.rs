@@ -21,6 +21,7 @@
 pub mod admission;
 mod ast;
 mod check;
+mod cost;
 mod declarations;
 mod evaluate;
 mod functions;
@@ -35,6 +36,7 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+pub use cost::Shape;
 pub use message::Message;
 pub use resource::resource_type;
 pub use schema::{escape, object_type, typed};
@@ -115,6 +117,11 @@ impl Program {
     /// Whether it refers to a variable.
     pub fn references(&self, variable: &str) -> bool {
         self.references.iter().any(|r| r == variable)
+    }
+
+    /// What it costs at most when `self` and `oldSelf` are of a shape.
+    pub fn max_cost(&self, shape: &Shape) -> u64 {
+        cost::estimate(&self.expression, shape)
     }
 
     /// Evaluates it. Stops when its cost is above `limit`; never panics and never recurses deeper than the expression is nested.

@@ -7,6 +7,7 @@ mod api;
 mod apply;
 mod auth;
 mod clients;
+mod extension;
 mod golden;
 mod kinds;
 mod lifecycle;
@@ -14,6 +15,7 @@ mod lists;
 mod patches;
 mod suite;
 mod watches;
+mod webhook;
 
 use anyhow::Result;
 use suite::Suite;
@@ -67,6 +69,13 @@ fn auth() -> Result<()> {
 #[test]
 fn lifecycle() -> Result<()> {
     group("lifecycle", lifecycle::checks)
+}
+
+#[test]
+fn extension() -> Result<()> {
+    let mut suite = Suite::new("extension").arguments(&["--allow-private-webhooks"]);
+    extension::checks(&mut suite);
+    suite.run()
 }
 
 #[test]

@@ -397,7 +397,7 @@ async fn expressions_are_checked_against_the_types_they_will_see() {
     );
     let text = warnings[0]["warning"].as_str().unwrap();
     assert!(
-        text.starts_with("apps/v1, Kind=ReplicaSet: compilation failed: ERROR: <input>:1:30: undefined field 'paused'"),
+        text.starts_with("apps/v1, Kind=ReplicaSet: compilation failed: ERROR: <input>:1:31: undefined field 'paused'"),
         "{text}"
     );
     let text = warnings[1]["warning"].as_str().unwrap();

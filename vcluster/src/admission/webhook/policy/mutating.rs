@@ -156,11 +156,18 @@ fn edit(object: &Value, made: &cel::Value) -> Result<Option<Value>, String> {
             "JSONPath valueExpression evaluated to a type that could not marshal to JSON: it has no form there",
         )?);
     }
-    match patch::json(object, &Value::Array(patch)) {
-        Ok(patched) => Ok(Some(patched)),
-        Err(e) if e.message.contains("value did not match") => Ok(None),
-        Err(e) => Err(format!("JSON Patch: {e}")),
+    let patch = Value::Array(patch);
+    let error = match patch::json(object, &patch) {
+        Ok(patched) => return Ok(Some(patched)),
+        Err(error) => error,
+    };
+    let why = error.details.pointer("/causes/0/message").and_then(Value::as_str).unwrap_or(&error.message);
+    // `operation '/3' failed ..`: what is not there is not equal to anything either.
+    let failed = why.split('\'').nth(1).and_then(|at| patch.pointer(at));
+    if failed.is_some_and(|operation| operation["op"] == "test") {
+        return Ok(None);
     }
+    Err(format!("JSON Patch: {why}"))
 }
 
 /// Lets the policies that are about a request change its object.
