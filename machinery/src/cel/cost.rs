@@ -50,12 +50,6 @@ impl Size {
 }
 
 /// A number times a factor, rounded up. Never more than there are numbers.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "as upstream counts; casts saturate"
-)]
 fn by_factor(n: u64, factor: f64) -> u64 {
     (n as f64 * factor).ceil() as u64
 }

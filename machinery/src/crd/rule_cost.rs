@@ -49,7 +49,6 @@ impl Costs {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the factor is for people")]
 fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let shown = if factor > 100.0 {

@@ -196,7 +196,7 @@ async fn lists_of_pods_are_merged_by_their_keys() {
         assert_eq!(answer["reason"], "Invalid");
         let message = answer["message"].as_str().unwrap();
         let start = "policy 'p' with binding 'b' denied request: ";
-        message.strip_prefix(start).unwrap_or_else(|| panic!("{message}")).to_owned()
+        message.strip_prefix(start).expect(message).to_owned()
     };
     assert_eq!(
         refused("Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', args: ['x']}]}}").await,
