@@ -11,7 +11,7 @@ mod set;
 
 use serde_json::{Value, json};
 
-use crate::{catalog::Descriptor, defaults, shape::Shape, status::ApiError};
+use crate::{catalog::Descriptor, defaults, schema, shape::Shape, status::ApiError};
 use managers::{Entry, Managers};
 use set::FieldSet;
 
@@ -186,6 +186,33 @@ pub fn apply(
     let encoded = managers.encode();
     set_managed_fields(&mut object, encoded);
     Ok(object)
+}
+
+/// Merges what an expression of a MutatingAdmissionPolicy made into an object, by the rules of apply; nobody owns what it sets. Source:
+/// apiserver `pkg/admission/plugin/policy/mutating/patch/smd.go`.
+///
+/// # Errors
+/// Fields that the schema does not know, and lists, maps and structs that are one value: those would be replaced as a whole.
+pub fn overlay(descriptor: &Descriptor, object: &Value, configuration: &Value) -> Result<Value, String> {
+    let typed = |why: String| format!("failed to convert patch object to typed object: {why}");
+    let mut known = configuration.clone();
+    let unknown = schema::decode(descriptor, &mut known).map_err(typed)?;
+    if !unknown.is_empty() && descriptor.definition.as_ref().is_none_or(|d| !d.schema().preserves_unknown) {
+        let path = |text: &String| text.split('"').nth(1).map_or_else(|| text.clone(), |p| format!(".{p}"));
+        let all: Vec<String> = unknown.iter().map(|u| format!("{}: field not declared in schema", path(u))).collect();
+        return Err(typed(all.join(", ")));
+    }
+    let root = Shape::root(descriptor);
+    merge::field_set(configuration, &root).map_err(typed)?;
+    let mut atomics = Vec::new();
+    merge::atomics(configuration, &root, "", &mut atomics);
+    if !atomics.is_empty() {
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+            atomics.join(", ")
+        ));
+    }
+    merge::merge(object, configuration, &root).map_err(|why| format!("failed to merge patch: {why}"))
 }
 
 /// The fields that `kubectl apply` on the client side owned: its move to the server side may take them over.

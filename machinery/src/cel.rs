@@ -18,20 +18,27 @@
 //! Things that only the caller knows (an authorizer, variables that are computed when they are first used) are [`Opaque`] values; their
 //! methods are declared by [`Environment::method`].
 
+pub mod admission;
 mod ast;
 mod check;
+mod cost;
 mod declarations;
 mod evaluate;
 mod functions;
 mod lexer;
 mod macros;
+mod message;
 mod parser;
+mod resource;
 mod schema;
 mod types;
 mod value;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+pub use cost::Shape;
+pub use message::Message;
+pub use resource::resource_type;
 pub use schema::{escape, object_type, typed};
 pub use types::{ObjectType, Type};
 pub use value::{Key, List, Opaque, Value};
@@ -48,6 +55,7 @@ pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 pub struct Environment {
     variables: BTreeMap<String, Type>,
     methods: Vec<declarations::Overload>,
+    patch_types: bool,
 }
 
 impl Environment {
@@ -69,6 +77,13 @@ impl Environment {
         let mut all = vec![target];
         all.extend(arguments);
         self.methods.push(declarations::Overload { name: name.to_owned(), member: true, arguments: all, result });
+        self
+    }
+
+    /// With the messages that mutations are made of: `Object` and what is inside of it, and `JSONPatch`.
+    #[must_use]
+    pub fn patch_types(mut self) -> Self {
+        self.patch_types = true;
         self
     }
 
@@ -102,6 +117,11 @@ impl Program {
     /// Whether it refers to a variable.
     pub fn references(&self, variable: &str) -> bool {
         self.references.iter().any(|r| r == variable)
+    }
+
+    /// What it costs at most when `self` and `oldSelf` are of a shape.
+    pub fn max_cost(&self, shape: &Shape) -> u64 {
+        cost::estimate(&self.expression, shape)
     }
 
     /// Evaluates it. Stops when its cost is above `limit`; never panics and never recurses deeper than the expression is nested.

@@ -17,6 +17,7 @@ mod lists;
 mod openapi;
 mod pattern;
 mod prune;
+mod rule_cost;
 mod rules;
 mod scale;
 pub mod schema;

@@ -45,7 +45,12 @@ pub fn apply(descriptor: &Descriptor, object: &mut Value) {
         ("scheduling.k8s.io", "priorityclasses") => cluster::priority_class(fields),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => cluster::webhooks(fields, true),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => cluster::webhooks(fields, false),
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => cluster::admission_policy(fields),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies" | "mutatingadmissionpolicies") => {
+            cluster::admission_policy(fields);
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
+            cluster::admission_policy_binding(fields)
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => cluster::definition(fields),
         ("apiregistration.k8s.io", "apiservices") => cluster::api_service(fields),
         _ => {}

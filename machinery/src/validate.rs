@@ -6,6 +6,7 @@ mod classes;
 mod cluster;
 mod metadata;
 mod pod;
+mod policy;
 mod secret;
 mod security;
 mod webhook;
@@ -114,6 +115,10 @@ fn kind(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
         match descriptor.plural.as_str() {
             "mutatingwebhookconfigurations" => webhook::configuration(object, true, errors),
             "validatingwebhookconfigurations" => webhook::configuration(object, false, errors),
+            "validatingadmissionpolicies" => policy::validating(object, errors),
+            "mutatingadmissionpolicies" => policy::mutating(object, errors),
+            "validatingadmissionpolicybindings" => policy::binding(object, false, errors),
+            "mutatingadmissionpolicybindings" => policy::binding(object, true, errors),
             _ => {}
         }
     }

@@ -14,7 +14,7 @@ mod service_account;
 mod webhook;
 
 pub(crate) use disruption::evict;
-pub(crate) use webhook::{Hooks, Operation};
+pub(crate) use webhook::{Configurations, Hooks, Operation};
 
 use std::time::Instant;
 
@@ -104,7 +104,7 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
             Ok(Vec::new())
         }
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
-            checked(object);
+            webhook::check_types(call, object).await?;
             Ok(Vec::new())
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
@@ -132,19 +132,9 @@ async fn check_new(call: &Call, target: &Target, object: &Value) -> Result<Vec<W
     if certificate::is_request(target) {
         certificate::create(target, object)?;
     }
-    webhook::check_policy(target, object)?;
     let request = Attributes { call, target, operation: Operation::Create, old: None };
     webhook::validate(&request, object).await?;
     quota::charge(call, target, None, object).await
-}
-
-/// Expressions of a policy are checked before it is stored: what is stored has been observed.
-fn checked(policy: &mut Value) {
-    let generation = policy["metadata"]["generation"].clone();
-    policy["status"]["observedGeneration"] = generation;
-    if policy["status"]["typeChecking"].is_null() {
-        policy["status"]["typeChecking"] = serde_json::json!({});
-    }
 }
 
 /// A certificate signing request says who made it; nobody can say so for another.
@@ -197,7 +187,7 @@ async fn change(call: &Call, target: &Target, old: &Value, new: &mut Value) -> R
         return service::update(call, target, old, new).await;
     }
     if target.subresource.is_empty() && target.is("admissionregistration.k8s.io", "validatingadmissionpolicies") {
-        checked(new);
+        webhook::check_types(call, new).await?;
     }
     let spec_changes = target.subresource.is_empty() && new.get("spec") != old.get("spec");
     if spec_changes && target.is("apiextensions.k8s.io", "customresourcedefinitions") {
@@ -222,7 +212,6 @@ async fn check_change(call: &Call, target: &Target, old: &Value, new: &Value) ->
         certificate::update(call, target, old, new).await?;
     }
     if target.subresource.is_empty() {
-        webhook::check_policy(target, new)?;
         if target.is("", "persistentvolumeclaims") {
             limit_range::check(call, target, new).await?;
         } else if target.is("scheduling.k8s.io", "priorityclasses") {

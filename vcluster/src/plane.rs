@@ -15,7 +15,7 @@ use vctl_runtime::{pki::Identity, tasks::Tasks};
 use vctl_store::{Entry, Expect, Key, ListOptions, Scope, Store, StoreError, Tenant, Write};
 
 use crate::{
-    admission::Hooks,
+    admission::{Configurations, Hooks},
     aggregation::{API_SERVICES, ApiServices, Discovered},
     api_metrics::{AllMetrics, ApiMetrics},
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
@@ -211,12 +211,11 @@ impl Plane {
             Err(generation) => generation,
         };
         let of = async |plural: &str| self.objects(&format!("{plural}.{WEBHOOKS}"), None).await;
-        let hooks = Hooks::new(
-            &of("mutatingwebhookconfigurations").await?,
-            &of("validatingwebhookconfigurations").await?,
-            &of("validatingadmissionpolicies").await?,
-            &of("validatingadmissionpolicybindings").await?,
-        );
+        let hooks = Hooks::new(&Configurations {
+            webhooks: [of("mutatingwebhookconfigurations").await?, of("validatingwebhookconfigurations").await?],
+            policies: [of("mutatingadmissionpolicies").await?, of("validatingadmissionpolicies").await?],
+            bindings: [of("mutatingadmissionpolicybindings").await?, of("validatingadmissionpolicybindings").await?],
+        });
         Ok(self.webhooks.put(generation, hooks))
     }
 

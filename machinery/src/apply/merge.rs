@@ -96,6 +96,29 @@ fn collect(value: &Value, shape: &Shape<'_>, path: &mut Vec<String>, set: &mut F
     Ok(())
 }
 
+/// The paths of lists, maps and structs that are one value each.
+pub(super) fn atomics(value: &Value, shape: &Shape<'_>, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if shape.map_is_atomic() {
+                found.push(path.to_owned());
+            }
+            for (key, value) in map {
+                atomics(value, &shape.field(key), &format!("{path}.{key}"), found);
+            }
+        }
+        Value::Array(items) => {
+            if shape.list_type() == ListType::Atomic {
+                found.push(path.to_owned());
+            }
+            for (i, item) in items.iter().enumerate().filter(|(_, item)| item.is_object()) {
+                atomics(item, shape, &format!("{path}[{i}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The object with the configuration merged in. A null in the configuration takes the place of what is there, as any value does.
 pub(super) fn merge(live: &Value, config: &Value, shape: &Shape<'_>) -> Result<Value, String> {
     match (live, config) {

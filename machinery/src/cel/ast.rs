@@ -32,8 +32,11 @@ pub(super) enum Node {
     List(Vec<(Expression, bool)>),
     /// Entries; true for those that are left out when they are none.
     Map(Vec<(Expression, Expression, bool)>),
-    /// A message of a type.
-    Message(String),
+    /// A message of a type, with its fields; true for those that are left out when they are none.
+    Message {
+        name: String,
+        fields: Vec<(String, Expression, bool)>,
+    },
     Comprehension(Box<Comprehension>),
     /// `x.optMap(v, e)`, `x.optFlatMap(v, e)`
     OptionalMap {
@@ -73,7 +76,8 @@ impl Expression {
         let one = |e: &Self| e.depth;
         let all = |list: &[Self]| list.iter().map(one).max().unwrap_or(0);
         let below = match &node {
-            Node::Literal(_) | Node::Variable(_) | Node::Message(_) => 0,
+            Node::Literal(_) | Node::Variable(_) => 0,
+            Node::Message { fields, .. } => fields.iter().map(|(_, e, _)| e.depth).max().unwrap_or(0),
             Node::Select { of, .. } => of.depth,
             Node::Call { target, arguments, .. } => target.as_deref().map_or(0, one).max(all(arguments)),
             Node::List(items) => items.iter().map(|(e, _)| e.depth).max().unwrap_or(0),

@@ -4,6 +4,7 @@ use super::{
     Environment, Issue,
     ast::{Comprehension, Expression, Loop, Node},
     declarations::{self, Overload, TYPE_NAMES},
+    message,
     parser::dotted,
     types::{Bindings, Type, join},
     value::Value,
@@ -71,15 +72,23 @@ impl Checker<'_> {
             *function = full;
             *target = None;
         }
+        // A variable with a dot in its name: `authorizer.requestResource`.
+        if let Node::Select { test: false, optional: false, .. } = &expression.node
+            && let Some(name) = dotted(expression)
+            && self.environment.variables.contains_key(&name)
+            && self.local(name.split('.').next().unwrap_or_default()).is_none()
+        {
+            expression.node = Node::Variable(name);
+        }
         match &mut expression.node {
             Node::Literal(value) => value.kind(),
             Node::Variable(name) => {
                 let name = name.clone();
                 self.variable(at, &name)
             }
-            Node::Message(name) => {
-                let text = format!("undeclared reference to '{name}' (in container '')");
-                self.fail(at, text)
+            Node::Message { name, fields } => {
+                let name = name.clone();
+                self.message(at, &name, fields)
             }
             Node::Select { of, field, test, optional } => {
                 let of = self.check(of);
@@ -149,6 +158,30 @@ impl Checker<'_> {
         }
     }
 
+    /// A message: `Object`, whose fields may be called anything, or `JSONPatch`.
+    fn message(&mut self, at: usize, name: &str, fields: &mut [(String, Expression, bool)]) -> Type {
+        if !self.environment.patch_types || !message::is_declared(name) {
+            return self.fail(at, format!("undeclared reference to '{name}' (in container '')"));
+        }
+        for (field, value, optional) in fields {
+            let mut kind = self.check(value);
+            if *optional {
+                kind = self.unwrap(value.at, kind);
+            }
+            match message::field_type(name, field) {
+                None => {
+                    self.fail(value.at, format!("undefined field '{field}'"));
+                }
+                Some(wanted) if !Bindings::default().accept(&wanted, &kind) => {
+                    let text = format!("expected type of field '{field}' is '{wanted}' but provided type is '{kind}'");
+                    self.fail(value.at, text);
+                }
+                Some(_) => {}
+            }
+        }
+        Type::Message(name.into())
+    }
+
     fn unwrap(&mut self, at: usize, kind: Type) -> Type {
         match kind {
             Type::Optional(of) => *of,
@@ -179,6 +212,10 @@ impl Checker<'_> {
             Type::Map(_, values) => (**values).clone(),
             Type::Object(object) => match object.fields.get(field) {
                 Some(kind) => kind.clone(),
+                None => return self.fail(at, format!("undefined field '{field}'")),
+            },
+            Type::Message(name) => match message::field_type(name, field) {
+                Some(kind) => kind,
                 None => return self.fail(at, format!("undefined field '{field}'")),
             },
             // What is computed has fields that only it knows.

@@ -8,6 +8,7 @@ use super::{
     Evaluation, Variables,
     ast::{Comprehension, Expression, Loop, Node},
     functions,
+    message::Message,
     value::{Key, Value},
 };
 
@@ -51,7 +52,19 @@ impl<'v> Run<'v> {
                     None => Err(format!("no such attribute(s): {name}")),
                 }
             }
-            Node::Message(name) => Err(format!("unknown type: {name}")),
+            Node::Message { name, fields } => {
+                self.spend(40)?;
+                let mut all = BTreeMap::new();
+                for (field, value, optional) in fields {
+                    let value = match (self.evaluate(value)?, optional) {
+                        (Value::Optional(None), true) => continue,
+                        (Value::Optional(Some(value)), true) => (*value).clone(),
+                        (value, _) => value,
+                    };
+                    all.insert(Arc::from(field.as_str()), value);
+                }
+                Ok(Value::Message(Arc::new(Message { name: name.as_str().into(), fields: all })))
+            }
             Node::Select { of, field, test, optional } => {
                 let of = self.evaluate(of)?;
                 if !*test {
@@ -246,6 +259,7 @@ fn select(of: &Value, field: &str, test: bool, optional: bool) -> Result<Value, 
     let found = match of {
         Value::Map(map) => map.get(&Key::String(field.into())).cloned().ok_or_else(|| format!("no such key: {field}")),
         Value::Opaque(o) => o.field(field),
+        Value::Message(message) => message.fields.get(field).cloned().ok_or_else(|| format!("no such key: {field}")),
         Value::Optional(None) if test => return Ok(Value::Bool(false)),
         Value::Optional(None) => return Ok(Value::none()),
         Value::Optional(Some(inner)) => return select(inner, field, test, true),

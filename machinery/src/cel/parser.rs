@@ -190,23 +190,30 @@ impl Parser {
                 self.expect("]")?;
                 of = Expression::call(at, "_[_]", vec![of, index]);
             } else if matches!(self.peek(), Token::Mark("{")) && is_name(&of) {
-                // A message: none can be made here, but the name is worth an error.
                 self.take();
                 let name = dotted(&of).unwrap_or_default();
-                let mut depth = 1;
-                while depth > 0 {
-                    match self.take() {
-                        Token::Mark("{") => depth += 1,
-                        Token::Mark("}") => depth -= 1,
-                        Token::End => return Err(self.unexpected("'}'")),
-                        _ => {}
-                    }
-                }
-                of = Expression::new(at, Node::Message(name));
+                let fields = self.deeper(Self::fields)?;
+                of = Expression::new(at, Node::Message { name, fields });
             } else {
                 return Ok(of);
             }
         }
+    }
+
+    /// The fields of a message, after its opening bracket.
+    fn fields(&mut self) -> Result<Vec<(String, Expression, bool)>, Issue> {
+        let mut fields = Vec::new();
+        while !self.eat("}") {
+            let optional = self.eat("?");
+            let field = self.identifier(true)?;
+            self.expect(":")?;
+            fields.push((field, self.ternary()?, optional));
+            if !self.eat(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        Ok(fields)
     }
 
     fn identifier(&mut self, selector: bool) -> Result<String, Issue> {

@@ -35,6 +35,8 @@ pub enum Type {
     Type,
     /// An object with named fields.
     Object(Arc<ObjectType>),
+    /// A message that expressions make: `Object`, `Object.spec`, `JSONPatch`.
+    Message(Arc<str>),
     /// A type that has a name and methods: `kubernetes.Quantity`, `kubernetes.authorization.Authorizer`.
     Opaque(&'static str),
     /// Stands for any one type in a signature.
@@ -80,7 +82,7 @@ impl Type {
 
     /// Whether null can stand for a value of this type.
     fn is_nullable(&self) -> bool {
-        matches!(self, Self::Object(_) | Self::Timestamp | Self::Duration | Self::Opaque(_))
+        matches!(self, Self::Object(_) | Self::Message(_) | Self::Timestamp | Self::Duration | Self::Opaque(_))
     }
 }
 
@@ -102,6 +104,7 @@ impl fmt::Display for Type {
             Self::Optional(of) => write!(f, "optional_type({of})"),
             Self::Type => f.write_str("type"),
             Self::Object(object) => f.write_str(&object.name),
+            Self::Message(name) => f.write_str(name),
             Self::Opaque(name) => f.write_str(name),
             Self::Parameter(letter) => write!(f, "{letter}"),
         }

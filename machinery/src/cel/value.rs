@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::{
     declarations::{CIDR, FORMAT, IP, QUANTITY, SEMVER, URL},
     functions::{quantity::Quantity, semver::Semver, url::Url},
+    message::Message,
     types::Type,
 };
 
@@ -52,6 +53,8 @@ pub enum Value {
     Format(&'static str),
     /// `semver('1.2.3')`
     Semver(Arc<Semver>),
+    /// `Object.spec{replicas: 3}`
+    Message(Arc<Message>),
     /// Something that only its maker understands.
     Opaque(Arc<dyn Opaque>),
 }
@@ -194,6 +197,10 @@ impl Value {
             Self::Quantity(_) | Self::Url(_) | Self::Ip(_) | Self::Cidr(..) | Self::Semver(_) => {
                 self.to_string().into()
             }
+            Self::Message(message) => {
+                let entries = message.fields.iter().map(|(name, value)| Some((name.to_string(), value.to_json()?)));
+                Json::Object(entries.collect::<Option<_>>()?)
+            }
             Self::Optional(_) | Self::Type(_) | Self::Format(_) | Self::Opaque(_) => return None,
         })
     }
@@ -222,12 +229,13 @@ impl Value {
             Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
             Self::Optional(_) => Type::optional(Type::Dyn),
             Self::Type(_) => Type::Type,
+            Self::Message(message) => Type::Message(message.name.clone()),
             _ => Type::Dyn,
         }
     }
 
     /// The name of its type, as `type(x)` has it.
-    pub(super) fn type_name(&self) -> &'static str {
+    pub(super) fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
             Self::Bool(_) => "bool",
@@ -248,6 +256,7 @@ impl Value {
             Self::Cidr(..) => CIDR,
             Self::Format(_) => FORMAT,
             Self::Semver(_) => SEMVER,
+            Self::Message(message) => &message.name,
             Self::Opaque(o) => o.type_name(),
         }
     }
@@ -314,6 +323,7 @@ impl PartialEq for Value {
             (Self::Ip(a), Self::Ip(b)) => a == b,
             (Self::Cidr(a, n), Self::Cidr(b, m)) => a == b && n == m,
             (Self::Format(a), Self::Format(b)) => a == b,
+            (Self::Message(a), Self::Message(b)) => a == b,
             (Self::Opaque(a), Self::Opaque(b)) => Arc::ptr_eq(a, b),
             _ => self.compare(other) == Some(Ordering::Equal),
         }
@@ -400,6 +410,7 @@ impl fmt::Display for Value {
             Self::Cidr(address, length) => write!(f, "{address}/{length}"),
             Self::Format(name) => f.write_str(name),
             Self::Semver(version) => write!(f, "{version}"),
+            Self::Message(message) => f.write_str(&message.name),
             Self::Opaque(o) => f.write_str(o.type_name()),
         }
     }

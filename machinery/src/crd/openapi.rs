@@ -4,12 +4,14 @@
 use serde_json::Value;
 
 use super::{
-    errors, field_path, instance, prune, rules,
+    errors, field_path, instance, prune,
+    rule_cost::{Costs, cardinality},
+    rules,
     rules::Rules,
     schema::{Rule, Schema},
     structural, value,
 };
-use crate::validate::FieldError;
+use crate::{cel::Shape, validate::FieldError};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const AT_ROOT: [(&str, &str); 22] = [
@@ -72,8 +74,11 @@ pub(super) fn validate(schema: &Value, before: Option<&Value>, status: bool, pat
         no_defaults: None,
         uncorrelatable: None,
         rules: is_structural && found.len() == start,
+        cardinality: Some(1),
     };
-    node(schema, path, true, &walk, found);
+    let mut costs = Costs::default();
+    node(schema, path, true, &walk, &mut costs, found);
+    costs.check(path, found);
 }
 
 fn flag(schema: &Value, key: &str) -> bool {
@@ -136,9 +141,11 @@ struct Walk {
     uncorrelatable: Option<String>,
     /// Whether rules are compiled: not in alternatives.
     rules: bool,
+    /// How often there can be something here in one object; none where nothing says.
+    cardinality: Option<u64>,
 }
 
-fn node(s: &Value, path: &str, root: bool, walk: &Walk, found: &mut Vec<FieldError>) {
+fn node(s: &Value, path: &str, root: bool, walk: &Walk, costs: &mut Costs, found: &mut Vec<FieldError>) {
     let start = found.len();
     let child = |name: &str| format!("{path}.{name}");
     supported(s, path, walk, found);
@@ -146,22 +153,23 @@ fn node(s: &Value, path: &str, root: bool, walk: &Walk, found: &mut Vec<FieldErr
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         found.push(errors::forbidden(&child("uniqueItems"), why));
     }
+    let below = Walk { cardinality: cardinality(s, walk.cardinality), ..walk.clone() };
     let properties = s.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty());
     if let Some(additional) = s.get("additionalProperties").filter(|a| !a.is_null()) {
         if properties.is_some() && *additional != Value::Bool(true) {
             let why = "additionalProperties and properties are mutual exclusive";
             found.push(errors::forbidden(&child("additionalProperties"), why));
         }
-        let mut walk = walk.clone();
+        let mut walk = below.clone();
         if walk.inside_meta {
             walk.no_defaults = Some("inside additionalProperties applying to object metadata".into());
         }
         if additional.is_object() {
-            node(additional, &child("additionalProperties"), false, &walk, found);
+            node(additional, &child("additionalProperties"), false, &walk, costs, found);
         }
     }
     for (name, of) in properties.into_iter().flatten() {
-        let mut walk = walk.clone();
+        let mut walk = below.clone();
         if (root || flag(s, "x-kubernetes-embedded-resource"))
             && matches!(name.as_str(), "metadata" | "kind" | "apiVersion")
         {
@@ -170,23 +178,23 @@ fn node(s: &Value, path: &str, root: bool, walk: &Walk, found: &mut Vec<FieldErr
                 walk.no_defaults = Some(format!("in top-level {name}"));
             }
         }
-        node(of, &format!("{path}.properties[{name}]"), false, &walk, found);
+        node(of, &format!("{path}.properties[{name}]"), false, &walk, costs, found);
     }
     let alternative = Walk { rules: false, ..walk.clone() };
     if let Some(not) = s.get("not").filter(|n| n.is_object()) {
-        node(not, &child("not"), false, &alternative, found);
+        node(not, &child("not"), false, &alternative, costs, found);
     }
     for key in ["allOf", "oneOf", "anyOf"] {
         for (i, of) in list(s, key).iter().enumerate() {
-            node(of, &format!("{path}.{key}[{i}]"), false, &alternative, found);
+            node(of, &format!("{path}.{key}[{i}]"), false, &alternative, costs, found);
         }
     }
     if let Some(items) = s.get("items").filter(|i| i.is_object()) {
-        let mut walk = walk.clone();
+        let mut walk = below.clone();
         if text(s, "x-kubernetes-list-type") != "map" {
             walk.uncorrelatable.get_or_insert_with(|| path.to_owned());
         }
-        node(items, &child("items"), false, &walk, found);
+        node(items, &child("items"), false, &walk, costs, found);
     }
     extensions(s, path, found);
     let parsed = Schema::parse(s);
@@ -194,7 +202,7 @@ fn node(s: &Value, path: &str, root: bool, walk: &Walk, found: &mut Vec<FieldErr
         rule_texts(rule, &parsed, &format!("{path}.x-kubernetes-validations[{i}]"), found);
     }
     if walk.rules && found.len() == start && !parsed.rules.is_empty() {
-        compiled(&parsed, root, path, walk, found);
+        compiled(&parsed, root, path, walk, costs, found);
     }
 }
 
@@ -357,14 +365,28 @@ fn rule_texts(rule: &Rule, schema: &Schema, path: &str, found: &mut Vec<FieldErr
 }
 
 /// What the compiler says of the rules.
-fn compiled(schema: &Schema, root: bool, path: &str, walk: &Walk, found: &mut Vec<FieldError>) {
-    for (i, (compiled, rule)) in rules::compile(schema, root || schema.embedded).iter().zip(&schema.rules).enumerate() {
+fn compiled(schema: &Schema, root: bool, path: &str, walk: &Walk, costs: &mut Costs, found: &mut Vec<FieldError>) {
+    let resource = root || schema.embedded;
+    let Some(shape) = Shape::of(schema, resource) else { return };
+    for (i, (compiled, rule)) in rules::compile(schema, resource).iter().zip(&schema.rules).enumerate() {
         let at = format!("{path}.x-kubernetes-validations[{i}]");
+        if let Ok(program) = &compiled.program {
+            let times = walk.cardinality.unwrap_or_else(|| shape.most());
+            let cost = program.max_cost(&shape).saturating_mul(times);
+            costs.add(&format!("{at}.rule"), "estimated rule cost", cost, found);
+        }
         if let Err(why) = &compiled.program {
             found.push(errors::invalid_text(&format!("{at}.rule"), &shown(rule), why));
         }
-        if let Some(Err(why)) = &compiled.message {
-            found.push(errors::invalid_text(&format!("{at}.messageExpression"), &shown(rule), why));
+        match &compiled.message {
+            Some(Err(why)) => {
+                found.push(errors::invalid_text(&format!("{at}.messageExpression"), &shown(rule), why));
+            }
+            Some(Ok(message)) if compiled.program.is_ok() => {
+                let cost = message.max_cost(&shape);
+                costs.add(&format!("{at}.messageExpression"), "estimated messageExpression cost", cost, found);
+            }
+            _ => {}
         }
         if compiled.uses_old_self {
             if let Some(above) = &walk.uncorrelatable {

@@ -204,7 +204,15 @@ pub(super) fn webhooks(fields: &mut Fields, mutating: bool) {
 pub(super) fn admission_policy(fields: &mut Fields) {
     let Some(spec) = ensure(fields, "spec") else { return };
     set(spec, "failurePolicy", "Fail");
-    if let Some(matching) = object(spec, "matchConstraints") {
+    match_resources(object(spec, "matchConstraints"));
+}
+
+pub(super) fn admission_policy_binding(fields: &mut Fields) {
+    match_resources(ensure(fields, "spec").and_then(|spec| object(spec, "matchResources")));
+}
+
+fn match_resources(matching: Option<&mut Fields>) {
+    if let Some(matching) = matching {
         set(matching, "matchPolicy", "Equivalent");
         ensure(matching, "namespaceSelector");
         ensure(matching, "objectSelector");

@@ -3,7 +3,13 @@
 use std::collections::HashSet;
 
 use super::check::{At, Errors};
-use crate::names;
+use crate::{
+    cel::{
+        Type,
+        admission::{self, Declared},
+    },
+    names,
+};
 
 /// A Mutating- or ValidatingWebhookConfiguration.
 pub(super) fn configuration(object: &At<'_>, mutating: bool, errors: &mut Errors) {
@@ -52,10 +58,12 @@ fn webhook(hook: &At<'_>, mutating: bool, errors: &mut Errors) {
         errors.if_set_one_of(&hook.field("reinvocationPolicy"), &["IfNeeded", "Never"]);
     }
     client(&hook.field("clientConfig"), errors);
-    conditions(&hook.field("matchConditions"), errors);
+    let declared = Declared { authorizer: true, ..Declared::default() };
+    conditions(&hook.field("matchConditions"), &declared, errors);
 }
 
-fn rule(rule: &At<'_>, errors: &mut Errors) {
+/// A rule with operations.
+pub(super) fn rule(rule: &At<'_>, errors: &mut Errors) {
     let operations = rule.field("operations");
     wildcard(&operations, "operations", errors);
     for operation in operations.items() {
@@ -212,16 +220,21 @@ fn service(service: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn conditions(list: &At<'_>, errors: &mut Errors) {
+/// Match conditions; what they may refer to is `declared`.
+pub(super) fn conditions(list: &At<'_>, declared: &Declared, errors: &mut Errors) {
     const MAX: usize = 64;
     if list.value.as_array().is_some_and(|l| l.len() > MAX) {
         errors.too_many(list, MAX);
     }
+    let environment = declared.environment();
     let mut seen = HashSet::new();
     for condition in list.items() {
         let (name, expression) = (condition.field("name"), condition.field("expression"));
-        if expression.value.as_str().is_none_or(|e| e.trim().is_empty()) {
+        let text = expression.text().trim();
+        if text.is_empty() {
             errors.required(&expression, "");
+        } else if let Err(why) = admission::compile(&environment, text, &[Type::Bool]) {
+            errors.invalid_value(&expression, text, &why);
         }
         if name.is_empty() {
             errors.required(&name, "");

@@ -7,6 +7,7 @@ mod api;
 mod apply;
 mod auth;
 mod clients;
+mod extension;
 mod golden;
 mod kinds;
 mod lifecycle;
@@ -15,6 +16,7 @@ mod patches;
 mod streams;
 mod suite;
 mod watches;
+mod webhook;
 
 use anyhow::Result;
 use suite::Suite;
@@ -73,6 +75,13 @@ fn auth() -> Result<()> {
 #[test]
 fn lifecycle() -> Result<()> {
     group("lifecycle", lifecycle::checks)
+}
+
+#[test]
+fn extension() -> Result<()> {
+    let mut suite = Suite::new("extension").arguments(&["--allow-private-webhooks"]);
+    extension::checks(&mut suite);
+    suite.run()
 }
 
 #[test]

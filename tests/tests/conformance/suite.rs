@@ -30,12 +30,20 @@ struct Check {
 /// The checks of a group.
 pub(crate) struct Suite {
     group: &'static str,
+    /// Further arguments of `vctl up`.
+    arguments: &'static [&'static str],
     checks: Vec<Check>,
 }
 
 impl Suite {
     pub(crate) fn new(group: &'static str) -> Self {
-        Self { group, checks: Vec::new() }
+        Self { group, arguments: &[], checks: Vec::new() }
+    }
+
+    /// With further arguments of `vctl up`.
+    pub(crate) fn arguments(mut self, arguments: &'static [&'static str]) -> Self {
+        self.arguments = arguments;
+        self
     }
 
     /// Adds a check: what it shows, and where upstream shows it.
@@ -56,7 +64,7 @@ impl Suite {
         if checks.is_empty() {
             return Ok(());
         }
-        let platform = Platform::start(Workers::Simulated)?;
+        let platform = Platform::start_configured(Workers::Simulated, self.arguments, &[])?;
         platform.create("dev", "blank", &[])?;
         let api = Api::new(&platform.kubeconfig("dev")?)?;
         let next = AtomicUsize::new(0);

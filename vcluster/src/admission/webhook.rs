@@ -1,19 +1,21 @@
-//! Mutating and validating admission webhooks. Mutating ones are called one after the other, ordered by the names of their
+//! Mutating and validating admission webhooks and policies. Mutating ones are called one after the other, ordered by the names of their
 //! configurations; validating ones all at once. Source of rules and texts: apiserver's `pkg/admission/plugin/webhook`.
 
 mod hook;
 mod policy;
 mod review;
+mod rounds;
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use serde_json::Value;
 use vctl_machinery::{catalog::Descriptor, defaults, patch, schema, status::ApiError};
 
-pub(crate) use hook::Hooks;
+pub(crate) use hook::{Configurations, Hooks};
 use hook::{Hook, Invocation};
-pub(super) use policy::check as check_policy;
+pub(super) use policy::check_types;
 use review::Verdict;
+pub(super) use rounds::Rounds;
 
 use crate::{
     convert,
@@ -56,30 +58,6 @@ impl Attributes<'_> {
     }
 }
 
-/// What is remembered between the two rounds of mutation.
-#[derive(Default)]
-pub(super) struct Rounds {
-    second: bool,
-    changed: bool,
-    /// Webhooks that want to be called again when something changes after them.
-    reinvocable: HashSet<String>,
-    again: HashSet<String>,
-    last: Option<Value>,
-}
-
-impl Rounds {
-    /// Whether everything that mutates must run once more; if so, what follows is the second round.
-    pub(super) fn second(&mut self) -> bool {
-        let first = !self.second;
-        self.second = true;
-        first && self.changed
-    }
-
-    fn reinvoke(&mut self) {
-        self.again.extend(self.reinvocable.drain());
-    }
-}
-
 /// Why a webhook did not let a request pass.
 enum Failure {
     /// It said no.
@@ -94,35 +72,31 @@ pub(super) async fn any(call: &Call) -> Result<bool, ApiError> {
     Ok(!hooks.is_empty())
 }
 
-/// Lets the mutating webhooks change the object (null for a deletion).
+/// Lets the mutating policies and webhooks change the object (null for a deletion).
 pub(super) async fn mutate(request: &Attributes<'_>, object: &mut Value, rounds: &mut Rounds) -> Result<(), ApiError> {
     let hooks = request.call.plane.webhooks().await?;
-    if hooks.mutating.is_empty() || hook::is_exempt(request.target) {
+    if hook::is_exempt(request.target) {
         return Ok(());
     }
-    if rounds.second && rounds.last.as_ref().is_some_and(|last| last != object) {
-        rounds.reinvoke();
+    policy::mutate(&hooks.mutating_policies, request, object, rounds).await?;
+    if hooks.mutating.is_empty() {
+        return Ok(());
     }
+    rounds.begin_webhooks(object);
     for hook in &hooks.mutating {
         let Some(invocation) = hook.invocation(request, Some(object)).await? else { continue };
-        if rounds.second && !rounds.again.contains(&hook.id) {
+        if !rounds.runs_webhook(&hook.id) {
             continue;
         }
         let outcome = mutate_by(hook, request, &invocation, object).await;
-        if matches!(outcome, Ok(true)) {
-            rounds.changed = true;
-            rounds.reinvoke();
-        }
-        if hook.reinvocable {
-            rounds.reinvocable.insert(hook.id.clone());
-        }
+        rounds.ran_webhook(hook.id.clone(), matches!(outcome, Ok(true)), hook.reinvocable);
         match outcome {
             Ok(_) => {}
             Err(Failure::Rejected(e)) => return Err(e),
             Err(Failure::Calling(why)) => hook.failed(&why)?,
         }
     }
-    rounds.last = Some(object.clone());
+    rounds.end_webhooks(object);
     Ok(())
 }
 

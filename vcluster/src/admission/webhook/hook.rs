@@ -7,30 +7,50 @@ use vctl_machinery::{catalog::Descriptor, selector::LabelSelector, status::ApiEr
 
 use super::{
     Attributes,
-    policy::{self, Conditions, Policy},
+    policy::{self, Conditions, MutatingPolicy, ValidatingPolicy},
 };
 use crate::{convert, document::meta, objects::Target, outbound};
+
+/// The objects that configure webhooks and policies: those that mutate, then those that validate.
+pub(crate) struct Configurations {
+    pub(crate) webhooks: [Vec<Value>; 2],
+    pub(crate) policies: [Vec<Value>; 2],
+    pub(crate) bindings: [Vec<Value>; 2],
+}
 
 /// The webhooks of a cluster, in the order in which they are called, and its admission policies.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(super) mutating: Vec<Hook>,
     pub(super) validating: Vec<Hook>,
-    pub(super) policies: Vec<Policy>,
+    pub(super) mutating_policies: Vec<MutatingPolicy>,
+    pub(super) policies: Vec<ValidatingPolicy>,
 }
 
 impl Hooks {
     /// From the configuration objects.
-    pub(crate) fn new(mutating: &[Value], validating: &[Value], policies: &[Value], bindings: &[Value]) -> Self {
+    pub(crate) fn new(configurations: &Configurations) -> Self {
+        let Configurations { webhooks, policies, bindings } = configurations;
+        let [mutating, validating] = webhooks;
+        let sorted = |policies: &[Value]| -> Vec<Value> {
+            let mut sorted = policies.to_vec();
+            sorted.sort_by(|a, b| meta(a, "name").cmp(meta(b, "name")));
+            sorted
+        };
+        let [mutating_policies, policies] = [sorted(&policies[0]), sorted(&policies[1])];
         Self {
             mutating: hooks(mutating),
             validating: hooks(validating),
-            policies: policies.iter().map(|p| Policy::new(p, bindings)).collect(),
+            mutating_policies: mutating_policies.iter().map(|p| MutatingPolicy::new(p, &bindings[0])).collect(),
+            policies: policies.iter().map(|p| ValidatingPolicy::new(p, &bindings[1])).collect(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty() && self.policies.is_empty()
+        self.mutating.is_empty()
+            && self.validating.is_empty()
+            && self.mutating_policies.is_empty()
+            && self.policies.is_empty()
     }
 }
 
@@ -79,7 +99,8 @@ pub(super) struct Hook {
     conditions: Conditions,
 }
 
-/// That a webhook is to be called, with the resource in the version that it asked for.
+/// That a webhook is to be called, or a policy evaluated, with the resource in the version that it asked for.
+#[derive(Clone)]
 pub(super) struct Invocation {
     pub(super) descriptor: Arc<Descriptor>,
 }
