@@ -7,6 +7,7 @@ mod health;
 mod negotiate;
 mod objects;
 mod pods;
+mod proxy;
 pub(crate) mod respond;
 mod review;
 mod show;

@@ -37,6 +37,7 @@ pub(super) enum Controller {
     EndpointSlice,
     EndpointSliceMirroring,
     Scheduler,
+    Volumes,
     PodGc,
     EventExpiry,
     ResourceQuota,
@@ -66,6 +67,7 @@ impl Controller {
             Self::EndpointSlice => "system:serviceaccount:kube-system:endpointslice-controller",
             Self::EndpointSliceMirroring => "system:serviceaccount:kube-system:endpointslicemirroring-controller",
             Self::Scheduler => "system:kube-scheduler",
+            Self::Volumes => "system:serviceaccount:kube-system:persistent-volume-binder",
             Self::ApiServices => "system:kube-aggregator",
             Self::Certificates => "system:serviceaccount:kube-system:certificate-controller",
             Self::ResourceQuota => "system:serviceaccount:kube-system:resourcequota-controller",
@@ -80,6 +82,7 @@ impl Controller {
             Self::DaemonSet => "daemonset-controller",
             Self::Disruption => "controllermanager",
             Self::EndpointSliceMirroring => "endpoint-slice-mirroring-controller",
+            Self::Volumes => "persistentvolume-controller",
             Self::PodGc => "pod-garbage-collector-controller",
             other => other.user().rsplit(':').next().unwrap_or_default(),
         }

@@ -9,6 +9,7 @@ mod endpoint_slice_mirroring;
 mod jobs;
 mod pipeline;
 mod stateful_sets;
+mod volumes;
 
 use std::time::Duration;
 
