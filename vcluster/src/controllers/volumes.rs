@@ -247,15 +247,11 @@ async fn volume_phase(cx: &Context<'_>, volume: Value, phase: &str, message: &st
         return Ok(volume);
     }
     let mut changed = volume.clone();
-    let since = if text(&volume, "/status/phase") == phase {
-        volume["status"]["lastPhaseTransitionTime"].clone()
-    } else {
-        super::object::rfc3339(cx.now).into()
-    };
-    changed["status"] = json!({ "phase": phase, "lastPhaseTransitionTime": since });
-    if !message.is_empty() {
-        changed["status"]["message"] = message.into();
+    if text(&volume, "/status/phase") != phase {
+        changed["status"]["lastPhaseTransitionTime"] = super::object::rfc3339(cx.now).into();
     }
+    changed["status"]["phase"] = phase.into();
+    changed["status"]["message"] = if message.is_empty() { Value::Null } else { message.into() };
     or_gone(cx.client.update(VOLUMES, "", name(&volume), "status", changed).await, volume)
 }
 
