@@ -6,7 +6,10 @@ use tokio::sync::Semaphore;
 use vctl_api::agent::{Pod, PodEvent};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 
-use crate::{config::Config, hooks::DnsService, network::Network, outbox::Outbox, podman::Podman, pods::cgroup};
+use crate::{
+    config::Config, hooks::DnsService, network::Network, outbox::Outbox, podman::Podman, pods::cgroup,
+    volumes::PersistentVolumes,
+};
 
 pub(crate) struct Context {
     pub(crate) config: Config,
@@ -14,6 +17,8 @@ pub(crate) struct Context {
     pub(crate) network: Network,
     pub(crate) outbox: Outbox,
     pub(crate) dns: Arc<dyn DnsService>,
+    /// Volumes that outlive pods.
+    pub(crate) volumes: PersistentVolumes,
     /// One permit per pod that is being worked on.
     pub(crate) permits: Semaphore,
     pub(crate) clock: Clock,
@@ -36,10 +41,6 @@ impl Context {
 
     pub(crate) fn pod_dir(&self, uid: &str) -> PathBuf {
         self.pods_dir().join(uid)
-    }
-
-    pub(crate) fn persistent_dir(&self) -> PathBuf {
-        self.config.state_dir.join("persistent")
     }
 
     /// Reports an event of a pod, or of one of its containers.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use vctl_api::agent::{AgentMessage, Hello, agent_message::Message as Up, server_message::Message as Down};
+use vctl_api::agent::{AgentMessage, Hello, VolumeGone, agent_message::Message as Up, server_message::Message as Down};
 
 use crate::{
     context::Context,
@@ -14,6 +14,7 @@ use crate::{
     reconcile::Reconciler,
     streams,
     transport::{self, ClientIdentity},
+    volumes,
 };
 
 /// Shortest and longest wait between two attempts.
@@ -60,6 +61,23 @@ fn renewal_in(identity: &ClientIdentity, now: jiff::Timestamp) -> Duration {
     Duration::from_secs((left * 2 / 3).unsigned_abs())
 }
 
+/// Removes volumes and says so. An answer that is not heard is asked for again.
+fn remove_volume(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, id: String, up: mpsc::Sender<AgentMessage>) {
+    let (ctx, reconciler) = (ctx.clone(), reconciler.clone());
+    ctx.tasks.clone().spawn_until_stopped("removal of a volume", async move {
+        let removed = tokio::select! {
+            removed = volumes::remove(&ctx.volumes, &reconciler, id.clone()) => removed,
+            () = up.closed() => return,
+        };
+        match removed {
+            Ok(()) => {
+                let _ = up.send(AgentMessage { message: Some(Up::VolumeGone(VolumeGone { id })) }).await;
+            }
+            Err(error) => tracing::error!(id, %error, "a volume is left; it is removed when the server asks again"),
+        }
+    });
+}
+
 async fn session(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, delay: &mut Duration) -> Result<(), AgentError> {
     let store = IdentityStore::new(&ctx.config)?;
     let mut identity = identity(ctx, &store).await?;
@@ -72,6 +90,7 @@ async fn session(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, delay: &mut D
         worker: ctx.config.worker.clone(),
         agent_version: ctx.config.version.clone(),
         applied: reconciler.generations().into_iter().collect(),
+        volume_environments: ctx.volumes.environments(),
     };
     let refused =
         |e: tonic::Status| AgentError::Identity(format!("the server refused the control stream: {}", e.message()));
@@ -114,6 +133,11 @@ async fn session(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, delay: &mut D
                 Some(Some(Down::Dns(dns))) => reconciler.dns(dns),
                 Some(Some(Down::Pods(pods))) => reconciler.pods(pods),
                 Some(Some(Down::Services(services))) => reconciler.services(services).await,
+                Some(Some(Down::RemoveVolumes(asked))) => {
+                    for id in asked.ids {
+                        remove_volume(ctx, reconciler, id, up.clone());
+                    }
+                }
                 Some(Some(Down::OpenStream(open))) => streams::open(ctx, reconciler, client.clone(), open),
             }
         }

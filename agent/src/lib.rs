@@ -27,6 +27,7 @@ mod reconcile;
 mod streams;
 mod teardown;
 mod transport;
+mod volumes;
 
 use std::{net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
@@ -99,6 +100,7 @@ async fn start(
     let network = network::Network::open(&config.state_dir, config.pod_cidr).await?;
     let ctx = Arc::new(context::Context {
         permits: Semaphore::new(config.parallel),
+        volumes: volumes::PersistentVolumes::new(&config.state_dir),
         config,
         podman,
         network,

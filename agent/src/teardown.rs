@@ -14,6 +14,7 @@ use crate::{
     network::{self, DEVICE_PREFIX},
     podman::service::{Paths, end_recorded},
     pods::cgroup,
+    volumes::PersistentVolumes,
 };
 
 /// Mount points below a directory, deepest first.
@@ -30,7 +31,7 @@ fn mounts_below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Removes all pods, namespaces, devices, rules, mounts and Podman's storage of the agent with this state directory, and the directory
-/// itself. The agent must have ended. Fine when there is nothing; can be repeated after a failure. Call it in the network namespace
+/// itself, unless there are volumes: their data stays for the next agent. The agent must have ended. Fine when there is nothing; can be repeated after a failure. Call it in the network namespace
 /// the agent ran in.
 ///
 /// # Errors
@@ -68,7 +69,19 @@ pub async fn teardown(state_dir: &Path) -> Result<(), AgentError> {
     for mount in mounts_below(state_dir) {
         umount2(&mount, MntFlags::MNT_DETACH).map_err(|e| state("unmounting", &mount)(e.into()))?;
     }
-    files::remove_tree(state_dir).map_err(state("removing", state_dir))
+    let volumes = PersistentVolumes::root(state_dir);
+    for entry in fs::read_dir(state_dir).map_err(state("reading", state_dir))? {
+        let path = entry.map_err(state("reading", state_dir))?.path();
+        if path == volumes {
+            // Fails when there are any.
+            let _ = fs::remove_dir(&path);
+        } else if path.is_dir() {
+            files::remove_tree(&path).map_err(state("removing", &path))?;
+        } else {
+            fs::remove_file(&path).map_err(state("removing", &path))?;
+        }
+    }
+    if volumes.exists() { Ok(()) } else { fs::remove_dir(state_dir).map_err(state("removing", state_dir)) }
 }
 
 /// Devices, the table, the worker's address, and forwarding as it was.

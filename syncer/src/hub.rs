@@ -8,6 +8,7 @@ mod nodes;
 mod pods;
 mod service;
 mod state;
+mod volumes;
 
 use std::{
     collections::{BTreeMap, VecDeque},

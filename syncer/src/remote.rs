@@ -3,7 +3,7 @@
 mod stream;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use vctl_api::agent::{
-    self, DnsRecord, ExpectedDns, ExpectedPods, ExpectedServices, OpenStream, ServerMessage, Service,
+    self, DnsRecord, ExpectedDns, ExpectedPods, ExpectedServices, OpenStream, RemoveVolumes, ServerMessage, Service,
     open_stream::Request, server_message::Message,
 };
 use vctl_machinery::status::ApiError;
@@ -52,6 +52,10 @@ struct State {
     leaving: BTreeMap<String, (String, String)>,
     streams: HashMap<String, oneshot::Sender<Incoming>>,
     stats: HashMap<String, agent::PodStats>,
+    /// Volumes that are to be removed, as `RemoveVolumes` names them.
+    unwanted_volumes: BTreeSet<String>,
+    /// Those that the agent has removed, until that has been noted.
+    removed_volumes: HashSet<String>,
     refused: BTreeMap<String, String>,
 }
 
@@ -81,6 +85,8 @@ impl Remote {
             leaving: BTreeMap::new(),
             streams: HashMap::new(),
             stats: HashMap::new(),
+            unwanted_volumes: BTreeSet::new(),
+            removed_volumes: HashSet::new(),
             refused: BTreeMap::new(),
         };
         Self { name, tasks, state: Mutex::new(state), changed: Notify::new() }
@@ -122,16 +128,21 @@ impl Remote {
     /// Sends what is expected whenever it changes, until the stream is closed. A slow agent gets the changes of the meantime
     /// as one.
     async fn push(&self, mut sent: [u64; 3], out: &mpsc::Sender<Result<ServerMessage, Status>>) {
+        let mut asked = BTreeSet::new();
         loop {
             let changed = self.changed.notified();
-            let messages = {
+            let (messages, volumes) = {
                 let state = self.lock();
                 // Services and names first: a pod that starts may ask for them at once.
-                [
+                let messages = [
                     state.services.since(sent[1]).map(|d| (1, d.generation, services(&d))),
                     state.dns.since(sent[2]).map(|d| (2, d.generation, dns(&d))),
                     state.pods.since(sent[0]).map(|d| (0, d.generation, pods(&d))),
-                ]
+                ];
+                // What is no longer to be removed may be asked for anew later.
+                asked.retain(|id| state.unwanted_volumes.contains(id));
+                let volumes: Vec<String> = state.unwanted_volumes.difference(&asked).cloned().collect();
+                (messages, volumes)
             };
             let mut any = false;
             for (class, generation, message) in messages.into_iter().flatten() {
@@ -143,10 +154,44 @@ impl Remote {
                     *slot = generation;
                 }
             }
+            if !volumes.is_empty() {
+                any = true;
+                asked.extend(volumes.iter().cloned());
+                let message = Message::RemoveVolumes(RemoveVolumes { ids: volumes });
+                if out.send(Ok(ServerMessage { message: Some(message) })).await.is_err() {
+                    return;
+                }
+            }
             if !any {
                 changed.await;
             }
         }
+    }
+
+    /// Has the data of volumes removed for good; `id` as in `RemoveVolumes`.
+    pub(crate) fn remove_volumes(&self, id: String) {
+        self.lock().unwanted_volumes.insert(id);
+        self.changed.notify_one();
+    }
+
+    /// The agent has removed them.
+    pub(crate) fn volume_gone(&self, id: &str) {
+        let mut state = self.lock();
+        // Of those that belonged to no environment nobody waits to hear.
+        let awaited = id.contains('/') || !id.contains('.');
+        if state.unwanted_volumes.remove(id) && awaited {
+            state.removed_volumes.insert(id.to_owned());
+        }
+    }
+
+    /// Whether the agent has removed them since it was asked to.
+    pub(crate) fn has_removed_volumes(&self, id: &str) -> bool {
+        self.lock().removed_volumes.contains(id)
+    }
+
+    /// The same, and forgets it.
+    pub(crate) fn volumes_removed(&self, id: &str) -> bool {
+        self.lock().removed_volumes.remove(id)
     }
 
     /// The stream has ended; true when it was the current one.

@@ -6,7 +6,7 @@
 mod container;
 mod environment;
 mod field;
-mod volume;
+pub(crate) mod volume;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +53,10 @@ pub struct Context {
     pub secrets: BTreeMap<String, Value>,
     /// PersistentVolumeClaims by name.
     pub claims: BTreeMap<String, Value>,
+    /// PersistentVolumes of those claims that are bound, by name.
+    pub volumes: BTreeMap<String, Value>,
+    /// Where the worker keeps volumes of the environment: see `RemoveVolumes` of the agent protocol. Empty when no claim is bound.
+    pub volumes_key: String,
     /// Services of the pod's namespace and `default/kubernetes`.
     pub services: Vec<Value>,
     /// Tokens, or why there is none.

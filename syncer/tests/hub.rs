@@ -254,6 +254,11 @@ async fn a_pod_lives_and_dies_with_its_worker() {
         }))
         .await;
     let end = tokio::time::Instant::now() + LIMIT;
+    while world.hub.drain("env") != ["volumes on worker w1"] {
+        assert!(tokio::time::Instant::now() < end, "{:?}", world.hub.drain("env"));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    second.until(|a| a.removed_volumes == ["env"]).await;
     while !world.hub.drain("env").is_empty() {
         assert!(tokio::time::Instant::now() < end, "{:?}", world.hub.drain("env"));
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -417,4 +422,59 @@ async fn logs_sessions_forwards_and_tunnels() {
     // A stream that nobody asked for.
     let (_to, mut from) = agent.stream(header("unknown")).await;
     assert_eq!(from.message().await.unwrap_err().code(), Code::NotFound);
+}
+
+/// A volume of ours on a worker, being deleted.
+fn deleted_volume(name: &str, worker: &str, policy: &str, finalizers: &[&str]) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": { "name": name, "uid": name, "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers,
+            "annotations": { "pv.kubernetes.io/provisioned-by": "volumes.vctl.dev" } },
+        "spec": { "persistentVolumeReclaimPolicy": policy, "csi": { "driver": "volumes.vctl.dev", "volumeHandle": name },
+            "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [
+                { "key": "kubernetes.io/hostname", "operator": "In", "values": [worker] }] }] } } },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn volumes_go_after_their_directories() {
+    const HELD: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+    let world = World::new(&["sim"]).await;
+    world.api.store.create_tenant("env", vec![]).await.unwrap();
+    let system = json!({ "metadata": { "name": "kube-system", "uid": "12345678-aaaa" } });
+    world.api.put("env", "namespaces", "", "kube-system", system).await;
+    // Volumes of an environment that is gone, of one that had the name before, and of this one.
+    let agent = world.agent("box").await;
+    let kept = ["gone.11111111", "env.00000000", "env.12345678"].map(String::from).to_vec();
+    let mut agent = Agent::connect_with(agent.channel.clone(), "box", Default::default(), kept).await;
+    agent.until(|a| a.removed_volumes.len() == 2).await;
+    assert_eq!(agent.removed_volumes, ["env.00000000", "gone.11111111"]);
+
+    for (name, worker, policy) in
+        [("a", "box", "Delete"), ("b", "box", "Retain"), ("c", "sim", "Delete"), ("d", "no", "Delete")]
+    {
+        world.api.put("env", "persistentvolumes", "", name, deleted_volume(name, worker, policy, &[HELD])).await;
+    }
+    let free = |v: Option<&serde_json::Value>| v.is_some_and(|v| v["metadata"].get("finalizers").is_none());
+    for name in ["b", "c", "d"] {
+        world.api.until("env", "persistentvolumes", "", name, free).await;
+    }
+    agent.until(|a| a.removed_volumes.len() == 3).await;
+    assert_eq!(agent.removed_volumes[2], "env.12345678/a");
+    world.api.until("env", "persistentvolumes", "", "a", free).await;
+    // One that a claim still holds stays.
+    let used = deleted_volume("e", "box", "Delete", &[HELD, "kubernetes.io/pv-protection"]);
+    world.api.put("env", "persistentvolumes", "", "e", used).await;
+    world.api.put("env", "persistentvolumes", "", "f", deleted_volume("f", "box", "Delete", &[HELD])).await;
+    agent.until(|a| a.removed_volumes.len() == 4).await;
+    assert_eq!(agent.removed_volumes[3], "env.12345678/f");
+
+    // With the environment all goes.
+    assert_eq!(world.hub.drain("env"), ["volumes on worker box"]);
+    agent.until(|a| a.removed_volumes.last().is_some_and(|id| id == "env")).await;
+    let end = tokio::time::Instant::now() + LIMIT;
+    while !world.hub.drain("env").is_empty() {
+        assert!(tokio::time::Instant::now() < end, "the agent has answered");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

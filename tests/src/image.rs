@@ -16,7 +16,12 @@ pub fn podman_args(worker: &Path) -> Vec<String> {
 /// `scripts/images` fails: with what it printed.
 pub fn build(worker: &Path, names: &[&str]) -> Result<()> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/images");
-    let output = Command::new(script).arg(worker).args(names).output().context("running scripts/images")?;
+    // Programs of this build are beside the test.
+    let built = std::env::current_exe()?.ancestors().skip(1).take(2).map(Path::to_owned).collect::<Vec<_>>();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::env::split_paths(&path).chain(built))?;
+    let output =
+        Command::new(script).arg(worker).args(names).env("PATH", path).output().context("running scripts/images")?;
     if !output.status.success() {
         bail!(
             "building {names:?}: {}{}",

@@ -11,6 +11,7 @@ mod quota;
 mod rbac;
 pub(crate) mod service;
 mod service_account;
+pub(crate) mod storage;
 mod webhook;
 
 pub(crate) use disruption::evict;
@@ -88,7 +89,11 @@ async fn complete(call: &Call, target: &Target, object: &mut Value) -> Result<()
             pod::tolerations(object);
             pod::runtime(call, target, object).await?;
         }
-        ("", "persistentvolumeclaims") => default_class::storage(call, object).await?,
+        ("", "persistentvolumeclaims") => {
+            default_class::storage(call, object).await?;
+            storage::protect(object, storage::CLAIM_PROTECTION);
+        }
+        ("", "persistentvolumes") => storage::protect(object, storage::VOLUME_PROTECTION),
         ("networking.k8s.io", "ingresses") => default_class::ingress(call, object).await?,
         _ => {}
     }
@@ -214,6 +219,7 @@ async fn check_change(call: &Call, target: &Target, old: &Value, new: &Value) ->
     if target.subresource.is_empty() {
         if target.is("", "persistentvolumeclaims") {
             limit_range::check(call, target, new).await?;
+            storage::may_grow(call, target, old, new).await?;
         } else if target.is("scheduling.k8s.io", "priorityclasses") {
             pod::one_default(call, target, new).await?;
         }

@@ -3,7 +3,7 @@
 //! Source of rules: `k8s.io/kube-aggregator`.
 
 mod discovery;
-mod proxy;
+pub(crate) mod proxy;
 
 use std::{sync::Arc, time::Duration};
 

@@ -20,6 +20,8 @@ use crate::{
     keys::{self, KeysDocument},
 };
 
+/// The provisioner of directories on workers, and the CSI driver that its volumes name.
+pub(crate) const PROVISIONER: &str = "volumes.vctl.dev";
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Namespaces that are there from the start and cannot be deleted (kube-node-lease can).
 pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -39,6 +41,7 @@ pub(crate) fn constants() -> &'static Constants {
         objects.extend(cluster_role_bindings());
         objects.extend(role_bindings());
         objects.extend(priority_classes());
+        objects.extend(storage());
         let mut rules: HashMap<Bytes, Arc<[Rule]>> = HashMap::new();
         let documents = objects
             .into_iter()
@@ -396,6 +399,30 @@ fn role_bindings() -> Vec<(Key, Value)> {
             keyed("rolebindings", namespace, binding)
         })
         .collect()
+}
+
+/// The default class: a volume is a directory on the worker where its first pod runs.
+fn storage() -> [(Key, Value); 2] {
+    [
+        (
+            Key::new("storageclasses.storage.k8s.io", "", "standard"),
+            json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+                "metadata": { "name": "standard", "annotations": { "storageclass.kubernetes.io/is-default-class": "true" } },
+                "provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
+            }),
+        ),
+        (
+            Key::new("csidrivers.storage.k8s.io", "", PROVISIONER),
+            json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": { "name": PROVISIONER },
+                "spec": {
+                    "attachRequired": false, "podInfoOnMount": false, "requiresRepublish": false, "seLinuxMount": false,
+                    "storageCapacity": false, "fsGroupPolicy": "File", "volumeLifecycleModes": ["Persistent"],
+                },
+            }),
+        ),
+    ]
 }
 
 fn priority_classes() -> Vec<(Key, Value)> {

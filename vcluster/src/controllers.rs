@@ -56,6 +56,7 @@ mod stateful_set;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -251,6 +252,11 @@ impl Shared {
                         self.queue.add(Key::tenant(tenant, Controller::Scheduler));
                     }
                 }
+                Wake::WaitingClaims => {
+                    if self.hints.has_waiting_claims(tenant) {
+                        self.queue.add(Key::tenant(tenant, Controller::Volumes));
+                    }
+                }
                 Wake::TerminatingNamespace(namespace) => {
                     if self.hints.is_terminating(tenant, &namespace) {
                         self.queue.add(Key {
@@ -360,6 +366,7 @@ impl Shared {
             Controller::EndpointSliceMirroring => endpoint_slice_mirroring::reconcile(cx, namespace, name).await,
             Controller::HorizontalPodAutoscaler => horizontal::reconcile(cx, namespace, name).await,
             Controller::Scheduler => scheduler::reconcile(cx).await,
+            Controller::Volumes => volumes::reconcile(cx).await,
             Controller::ApiServices => api_services::reconcile(cx, name).await,
             Controller::Certificates => certificates::reconcile(cx, name).await,
             Controller::ResourceQuota => resource_quota::reconcile(cx, namespace).await,

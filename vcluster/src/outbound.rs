@@ -15,12 +15,17 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use vctl_runtime::pki::Identity;
 
-pub(crate) use resolve::is_public;
+pub(crate) use resolve::{PortOf, endpoint, is_public};
 pub(crate) use tls::Trust;
 
-use crate::{config::OutboundAddresses, plane::Plane, streams::Duplex};
+use crate::{
+    config::OutboundAddresses,
+    plane::Plane,
+    streams::{ContainerTarget, Duplex},
+};
 
 /// Largest answer that is read as a document, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
@@ -95,7 +100,7 @@ impl Place {
     async fn dial(&self, plane: &Arc<Plane>) -> Result<Box<dyn Duplex>, OutboundError> {
         match self {
             Self::Service { namespace, name, port } => {
-                let (target, port) = resolve::endpoint(plane, namespace, name, *port).await?;
+                let (target, port) = endpoint(plane, namespace, name, &PortOf::Number(*port)).await?;
                 Ok(plane.shared.streams.port_forward(target, port).await?)
             }
             Self::Host { name, port } => resolve::dial(name, *port, plane.shared.config.outbound).await,
@@ -118,9 +123,30 @@ impl Connection {
     ) -> Result<Self, OutboundError> {
         let io = place.dial(plane).await?;
         let tls = trust.connect(io, &place.server_name(), identity).await?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls))
+        Self::over(plane, tls).await
+    }
+
+    /// A connection to a port of a pod, by TLS if there is a `trust`.
+    pub(crate) async fn to_pod(
+        plane: &Arc<Plane>,
+        target: ContainerTarget,
+        port: u16,
+        trust: Option<(&Trust, &str)>,
+    ) -> Result<Self, OutboundError> {
+        let io = plane.shared.streams.port_forward(target, port).await?;
+        match trust {
+            Some((trust, name)) => Self::over(plane, trust.connect(io, name, None).await?).await,
+            None => Self::over(plane, io).await,
+        }
+    }
+
+    async fn over(
+        plane: &Arc<Plane>,
+        io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Self, OutboundError> {
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io))
             .await
-            .map_err(|e| OutboundError::Http(e.to_string()))?;
+            .map_err(|e| OutboundError::Http(cause(&e)))?;
         plane.shared.tasks.spawn_until_stopped("outbound connection", async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "a connection to a tenant's server ended");
@@ -131,8 +157,17 @@ impl Connection {
 
     /// Sends a request; the answer's body is still to be read.
     pub(crate) async fn send(&mut self, request: Request<Body>) -> Result<Response<Incoming>, OutboundError> {
-        self.sender.send_request(request).await.map_err(|e| OutboundError::Http(e.to_string()))
+        self.sender.send_request(request).await.map_err(|e| OutboundError::Http(cause(&e)))
     }
+}
+
+/// What is at the bottom of an error: hyper says of a connection that is refused only that there was none.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
 }
 
 /// A webhook's `clientConfig`.

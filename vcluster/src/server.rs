@@ -10,6 +10,7 @@ mod listing;
 mod negotiate;
 mod objects;
 mod pods;
+mod proxy;
 pub(crate) mod respond;
 mod review;
 mod show;

@@ -1,6 +1,11 @@
 //! Carries out what probes and life-cycle hooks ask for: a command in the container, an HTTP request, a TCP connection.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use bollard::{
     container::LogOutput,
@@ -18,28 +23,33 @@ use rustls::{
 use tokio::net::TcpStream;
 use vctl_api::agent::{Handler, HttpHandler, handler::Handler as Kind};
 
-use crate::podman::Podman;
+use crate::{network::namespace, podman::Podman};
 
+/// How long a connection to another host than the pod may take to be made.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Output of a command that is kept for the message.
 const OUTPUT_LIMIT: usize = 10 * 1024;
+
+/// How a pod is reached.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach {
+    /// Its address.
+    pub(crate) ip: Option<Ipv4Addr>,
+    /// Its network namespace; none when it has the worker's.
+    pub(crate) namespace: Option<PathBuf>,
+}
 
 /// Success with what was said, or why not.
 pub(crate) type Outcome = Result<String, String>;
 
 /// Carries a handler out within a time limit.
-pub(crate) async fn run(
-    podman: &Podman,
-    id: &str,
-    pod_ip: Option<Ipv4Addr>,
-    handler: &Handler,
-    limit: Duration,
-) -> Outcome {
+pub(crate) async fn run(podman: &Podman, id: &str, reach: &Reach, handler: &Handler, limit: Duration) -> Outcome {
     let work = async {
         match &handler.handler {
             None => Ok(String::new()),
             Some(Kind::Exec(exec)) => command(podman, id, &exec.command).await,
-            Some(Kind::Http(http)) => request(http, pod_ip).await,
-            Some(Kind::Tcp(tcp)) => connect(&tcp.host, tcp.port, pod_ip).await.map(|_| String::new()),
+            Some(Kind::Http(http)) => request(http, reach).await,
+            Some(Kind::Tcp(tcp)) => connect(&tcp.host, tcp.port, reach).await.map(|_| String::new()),
             Some(Kind::SleepSeconds(seconds)) => {
                 tokio::time::sleep(Duration::from_secs(u64::try_from(*seconds).unwrap_or(0))).await;
                 Ok(String::new())
@@ -83,19 +93,34 @@ async fn command(podman: &Podman, id: &str, command: &[String]) -> Outcome {
     }
 }
 
-async fn connect(host: &str, port: u32, pod_ip: Option<Ipv4Addr>) -> Result<TcpStream, String> {
-    let host = if host.is_empty() {
-        pod_ip.map(|ip| ip.to_string()).unwrap_or_else(|| "127.0.0.1".into())
-    } else {
-        host.to_owned()
-    };
+/// Connects to the pod, or to another host from inside the pod: a pod reaches nothing by its probes that it does not reach itself.
+async fn connect(host: &str, port: u32, reach: &Reach) -> Result<TcpStream, String> {
     let port = u16::try_from(port).map_err(|_| format!("{port} is not a port"))?;
-    TcpStream::connect((host.as_str(), port)).await.map_err(|e| format!("dial tcp {host}:{port}: {e}"))
+    let failed = |e: std::io::Error| {
+        let shown =
+            if host.is_empty() { reach.ip.map(|ip| ip.to_string()).unwrap_or_default() } else { host.to_owned() };
+        format!("dial tcp {shown}:{port}: {e}")
+    };
+    if host.is_empty() {
+        let ip = reach.ip.ok_or("the pod has no address")?;
+        return TcpStream::connect((ip, port)).await.map_err(failed);
+    }
+    let ip: IpAddr = match host {
+        "localhost" => Ipv4Addr::LOCALHOST.into(),
+        host => {
+            host.parse().map_err(|_| format!("host {host:?} is not an IP address: probes and hooks take no names"))?
+        }
+    };
+    match &reach.namespace {
+        Some(path) => namespace::connect(path, (ip, port).into(), CONNECT_LIMIT).await.map_err(failed),
+        None => TcpStream::connect((ip, port)).await.map_err(failed),
+    }
 }
 
-async fn request(http: &HttpHandler, pod_ip: Option<Ipv4Addr>) -> Outcome {
+async fn request(http: &HttpHandler, reach: &Reach) -> Outcome {
+    let pod_ip = reach.ip;
     let text = |e: &dyn std::fmt::Display| format!("Get \"{}\": {e}", http.path);
-    let stream = connect(&http.host, http.port, pod_ip).await?;
+    let stream = connect(&http.host, http.port, reach).await?;
     let named = http.headers.iter().find(|h| h.name.eq_ignore_ascii_case("host")).map(|h| h.value.clone());
     let host =
         named.unwrap_or_else(|| format!("{}:{}", pod_ip.map(|ip| ip.to_string()).unwrap_or_default(), http.port));
@@ -112,8 +137,7 @@ async fn request(http: &HttpHandler, pod_ip: Option<Ipv4Addr>) -> Outcome {
     if http.scheme == "HTTPS" {
         let ip = pod_ip.unwrap_or(Ipv4Addr::LOCALHOST);
         let tls = tokio_rustls::TlsConnector::from(Arc::new(unverified().map_err(|e| text(&e))?));
-        let stream =
-            tls.connect(ServerName::IpAddress(std::net::IpAddr::V4(ip).into()), stream).await.map_err(|e| text(&e))?;
+        let stream = tls.connect(ServerName::IpAddress(IpAddr::V4(ip).into()), stream).await.map_err(|e| text(&e))?;
         exchange(stream, request).await.map_err(|e| text(&e))
     } else {
         exchange(stream, request).await.map_err(|e| text(&e))
@@ -196,5 +220,25 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_probe_reaches_the_pod_and_no_host_by_name() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = u32::from(listener.local_addr().unwrap().port());
+        let pod = |ip| Reach { ip, namespace: Some("/nowhere".into()) };
+        assert!(connect("", port, &pod(Some(Ipv4Addr::LOCALHOST))).await.is_ok());
+        assert_eq!(connect("", port, &pod(None)).await.unwrap_err(), "the pod has no address");
+        let named = connect("db.internal", port, &pod(None)).await.unwrap_err();
+        assert!(named.contains("is not an IP address"), "{named}");
+        // The worker's own loopback listens; the pod's network namespace, which is not there, is what is tried.
+        for host in ["127.0.0.1", "localhost"] {
+            assert!(connect(host, port, &pod(None)).await.is_err(), "{host}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Probes of a running container: when they are due, and when their results count.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use vctl_api::agent::{Container, Probe};
@@ -52,7 +52,7 @@ pub(crate) struct Target {
     pub(crate) podman: Podman,
     pub(crate) id: String,
     pub(crate) container: Container,
-    pub(crate) pod_ip: Option<Ipv4Addr>,
+    pub(crate) reach: handler::Reach,
     pub(crate) started_ago: Duration,
     pub(crate) out: UnboundedSender<Message>,
 }
@@ -88,7 +88,7 @@ async fn repeat(target: &Target, kind: Kind, probe: &Probe, once: bool) -> bool 
     loop {
         ticks.tick().await;
         let outcome =
-            handler::run(&target.podman, &target.id, target.pod_ip, what, seconds(probe.timeout_seconds, 1)).await;
+            handler::run(&target.podman, &target.id, &target.reach, what, seconds(probe.timeout_seconds, 1)).await;
         let ok = outcome.is_ok();
         let verdict = threshold.count(ok);
         let message = Message::Probe {

@@ -1,6 +1,7 @@
 //! The life of one pod on this worker: an actor that plans, makes one change, and plans again.
 
 mod act;
+mod observe;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,16 +17,15 @@ use vctl_api::agent::{Container, Pod, PodGone};
 use vctl_runtime::tasks::Tasks;
 
 use super::{
-    backoff, cgroup,
     env::Facts,
-    label,
+    handler, label,
     plan::{ImageState, Live, Plan, ProbeView, is_sidecar, plan},
     probe::{self, Kind},
-    record::{Exit, Phase, PodRecord},
+    record::{Phase, PodRecord},
     status::{status, waiting},
     volumes::{Volumes, fingerprint},
 };
-use crate::{context::Context, error::AgentError, files, streams::logs};
+use crate::{context::Context, error::AgentError};
 
 /// Longest termination message, as in Kubernetes.
 const MESSAGE_LIMIT: usize = 4096;
@@ -152,6 +152,12 @@ impl Worker {
         }
     }
 
+    fn reach(&self) -> handler::Reach {
+        let own = !self.pod.host_network;
+        let namespace = own.then(|| self.ctx.network.namespace_path(&self.pod.uid));
+        handler::Reach { ip: self.facts().pod_ip, namespace }
+    }
+
     fn event(&self, warning: bool, reason: &str, message: impl Into<String>, container: &str) {
         self.ctx.event(&self.pod, warning, reason, message, container);
     }
@@ -271,7 +277,7 @@ impl Worker {
             podman: self.ctx.podman.clone(),
             id: self.record.container(name).id,
             container,
-            pod_ip: self.facts().pod_ip,
+            reach: self.reach(),
             started_ago: Duration::from_millis((self.ctx.now_ms() - started_ms).max(0).unsigned_abs()),
             out: self.out.clone(),
         };
@@ -347,104 +353,8 @@ impl Worker {
         }
     }
 
-    fn image(&mut self, container: &str, image: String, result: Result<String, (String, String)>) {
-        let at_ms = self.ctx.now_ms();
-        match result {
-            Ok(text) => {
-                self.event(false, "Pulled", text, container);
-                self.pull_failures.remove(&image);
-                self.live.images.insert(image, ImageState::Present);
-            }
-            Err((reason, message)) => {
-                self.event(true, "Failed", message.clone(), container);
-                self.event(true, "Failed", format!("Error: {reason}"), container);
-                if reason == "ErrImagePull" {
-                    self.event(false, "BackOff", format!("Back-off pulling image \"{image}\""), container);
-                }
-                let failures = self.pull_failures.entry(image.clone()).and_modify(|n| *n += 1).or_insert(1);
-                let failures = *failures;
-                self.live.images.insert(image, ImageState::Failed { reason, message, failures, at_ms });
-            }
-        }
-    }
-
-    /// Looks at a container after something happened to it.
-    async fn observe(&mut self, id: &str) {
-        let Some(name) = self.record.containers.iter().find(|(_, c)| c.id == id).map(|(n, _)| n.clone()) else {
-            return;
-        };
-        let Phase::Running { started_ms } = self.record.container(&name).phase else { return };
-        let mut exit = Exit { started_ms, finished_ms: self.ctx.now_ms(), id: id.to_owned(), ..Exit::default() };
-        match self.ctx.podman.inspect(id).await {
-            Err(e) => {
-                tracing::warn!(container = %id, error = %e, "inspecting a container");
-                return;
-            }
-            Ok(Some(seen)) if seen.state.running || seen.state.status == "stopping" => return,
-            Ok(Some(seen)) => {
-                exit.code = seen.state.exit_code;
-                exit.finished_ms = milliseconds(&seen.state.finished_at);
-                exit.message = seen.state.error;
-            }
-            Ok(None) => {
-                exit.code = 137;
-                exit.reason = "ContainerStatusUnknown".into();
-                exit.message = "The container could not be located when the pod was terminated".into();
-            }
-        }
-        self.exited(&name, exit);
-    }
-
-    fn exited(&mut self, name: &str, mut exit: Exit) {
-        let container = self.spec(name).unwrap_or_default();
-        let known = self.record.container(name);
-        let group = cgroup::path(&self.ctx.group(), &self.pod.uid, name, known.attempt);
-        let limit = container.resources.as_ref().and_then(|r| r.memory_limit_bytes);
-        if exit.reason.is_empty() {
-            let memory = exit.code == 137 && !known.killed && cgroup::out_of_memory(&group, limit);
-            exit.reason = if memory {
-                "OOMKilled"
-            } else if exit.code == 0 {
-                "Completed"
-            } else {
-                "Error"
-            }
-            .into();
-        }
-        let said =
-            files::read_start(&self.dir.join("termination").join(format!("{name}-{}", known.attempt)), MESSAGE_LIMIT)
-                .unwrap_or_default();
-        if !said.is_empty() {
-            exit.message = String::from_utf8_lossy(&said).into_owned();
-        } else if container.termination_message_policy == "FallbackToLogsOnError" && exit.code != 0 {
-            exit.message = logs::last_text(&log_path(&self.dir, name, known.attempt));
-        }
-        cgroup::remove(&group);
-        if let Some(ended) = self.ended.remove(name) {
-            ended.cancel();
-        }
-        self.live.stopping.remove(name);
-        self.live.kill.remove(name);
-        self.live.hooks.remove(name);
-        self.live.probes.remove(name);
-        let record = self.record.container_mut(name);
-        record.killed = false;
-        record.start_error = None;
-        record.phase = Phase::Exited(exit.clone());
-        let record = record.clone();
-        let again = self.pod.deletion_grace_seconds.is_none() && !super::plan::finished(&self.pod, &self.record);
-        if again
-            && super::plan::restart_at(&record, &exit) > exit.finished_ms
-            && super::plan::restarts(&self.pod.restart_policy, &exit)
-        {
-            let pod = format!("{}_{}({})", self.pod.name, self.pod.namespace, self.pod.uid);
-            self.event(true, "BackOff", format!("Back-off restarting failed container {name} in pod {pod}"), name);
-        }
-        tracing::debug!(pod = %self.pod.uid, container = name, code = exit.code, wait = %backoff::show(backoff::restart_delay_ms(record.crashes)), "container ended");
-    }
-
-    fn volumes<'a>(dir: &'a std::path::Path, persistent: &'a std::path::Path) -> Volumes<'a> {
-        Volumes { pod_dir: dir, persistent_dir: persistent }
+    fn volumes(&self) -> Volumes<'_> {
+        Volumes { pod_dir: &self.dir, persistent: &self.ctx.volumes }
     }
 
     fn report_gone(&mut self) {

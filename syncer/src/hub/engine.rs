@@ -13,6 +13,7 @@ use vctl_store::{Committed, Entry, Key, ListOptions, Scope, StoreError, Tenant, 
 use super::{
     Inner,
     state::{PodKey, Referent},
+    volumes::may_be_deleting,
 };
 use crate::{json::Json, ports::VirtualApi};
 
@@ -21,6 +22,8 @@ use crate::{json::Json, ports::VirtualApi};
 pub(super) enum Work {
     /// A pod.
     Pod(PodKey),
+    /// A PersistentVolume that is being deleted.
+    Volume(Tenant, Arc<str>),
     /// The Node of a worker in an environment.
     Node(Tenant, Arc<str>),
     /// Services and names of an environment.
@@ -91,6 +94,7 @@ impl Inner {
     async fn step(&self, work: &Work) {
         let result = match work {
             Work::Pod(key) => self.reconcile_pod(key).await,
+            Work::Volume(tenant, name) => self.reconcile_volume(*tenant, name).await,
             Work::Node(tenant, worker) => self.reconcile_node(*tenant, worker).await,
             Work::Network(tenant) => self.reconcile_network(*tenant).await,
             Work::Away(worker) => {
@@ -168,6 +172,9 @@ impl Inner {
                 "configmaps" => self.referent_changed(tenant, "configmaps", key),
                 "secrets" => self.referent_changed(tenant, "secrets", key),
                 "persistentvolumeclaims" => self.referent_changed(tenant, "persistentvolumeclaims", key),
+                "persistentvolumes" if event.value.as_deref().is_some_and(may_be_deleting) => {
+                    self.queue.add(Work::Volume(tenant, key.name.clone()));
+                }
                 "nodes" if event.value.is_none() && self.lock().workers.contains_key(&*key.name) => {
                     self.queue.add(Work::Node(tenant, key.name.clone()));
                 }
@@ -222,6 +229,7 @@ impl Inner {
             for remote in state.workers.values().filter_map(|w| w.remote.as_ref()) {
                 for name in &unneeded {
                     remote.set_network(name, None);
+                    remote.volumes_removed(name);
                 }
             }
         }
@@ -237,6 +245,11 @@ impl Inner {
                         namespace: entry.key.namespace.clone(),
                         name: entry.key.name.clone(),
                     }));
+                }
+            }
+            for entry in self.list(tenant, "persistentvolumes", None).await? {
+                if may_be_deleting(&entry.value) {
+                    self.queue.add(Work::Volume(tenant, entry.key.name.clone()));
                 }
             }
             let needed = self.lock().networks.keys().any(|(t, _)| *t == tenant);

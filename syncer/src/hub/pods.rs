@@ -170,6 +170,11 @@ impl Inner {
         }
         for name in &needs.claims {
             if let Some(found) = self.read(key.tenant, "persistentvolumeclaims", namespace, name).await? {
+                let volume = found.text("/spec/volumeName");
+                if let Some(volume) = self.read(key.tenant, "persistentvolumes", "", volume).await? {
+                    context.volumes.insert(volume.text("/metadata/name").to_owned(), volume);
+                    context.volumes_key = self.volumes_key(key.tenant, &bound.environment).await?;
+                }
                 context.claims.insert(name.clone(), found);
             }
         }
@@ -310,6 +315,9 @@ impl Inner {
         }
         for work in work {
             self.queue.add(work);
+        }
+        if left.is_empty() {
+            left = self.drain_volumes(environment);
         }
         left.sort();
         left.dedup();

@@ -130,6 +130,7 @@ impl Inner {
         if out.send(Ok(welcome)).await.is_err() {
             return Ok(());
         }
+        self.remove_orphaned_volumes(&remote, hello.volume_environments).await;
         let connected = remote.connect(&hello.applied, out.clone());
         self.seen(worker);
         tracing::info!(worker = %worker, version = hello.agent_version, "a worker is connected");
@@ -179,6 +180,7 @@ impl Inner {
                 Some(Message::PodStatus(status)) => self.pod_status(worker, status),
                 Some(Message::PodGone(gone)) => self.pod_gone(worker, &gone),
                 Some(Message::PodEvent(event)) => self.pod_event(worker, event),
+                Some(Message::VolumeGone(gone)) => self.volume_gone(worker, &gone.id),
                 Some(Message::PodStats(stats)) => remote.keep_stats(stats),
                 Some(Message::Node(report)) => {
                     if let Err(error) = self.reported(worker, report).await {

@@ -42,6 +42,8 @@ pub(super) struct State {
     /// Pods that are bound to one of the workers.
     pub(super) pods: HashMap<PodKey, Pod>,
     pub(super) referents: HashMap<Referent, HashSet<PodKey>>,
+    /// Volumes whose directories workers were asked to remove, by the id they were told.
+    pub(super) reclaimed: HashMap<String, (Tenant, Arc<str>)>,
     /// How many pods an environment has on a worker that needs its network.
     pub(super) networks: HashMap<(Tenant, Arc<str>), usize>,
     /// What is still to be looked at for the first time; none afterwards.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use vctl_api::agent::{self, EnvVar, handler};
 
-use super::{Context, environment};
+use super::{Context, environment, volume};
 use crate::{json::Json, quantity};
 
 /// What a container may add when it may not have what is the worker's: the list of the level Baseline of the Pod Security Standards.
@@ -26,6 +26,10 @@ pub(super) const CAPABILITIES: &[&str] = &[
 /// Translates a container or init container.
 pub(super) fn translate(pod: &Value, container: &Value, services: &[EnvVar], context: &Context) -> agent::Container {
     let own = match host_access(pod, container) {
+        _ if worker_namespace(pod).is_some() => Err(format!(
+            "{} is not allowed: containers do not see processes and memory of their worker and of other pods",
+            worker_namespace(pod).unwrap_or_default()
+        )),
         Some(what) if !context.allow_host_access => Err(format!(
             "{what} is not allowed: environments share the worker, and with it a container could reach the others"
         )),
@@ -52,7 +56,7 @@ pub(super) fn translate(pod: &Value, container: &Value, services: &[EnvVar], con
                 volume: m.text("/name").to_owned(),
                 mount_path: m.text("/mountPath").to_owned(),
                 sub_path: m.text("/subPath").to_owned(),
-                read_only: m.flag("/readOnly"),
+                read_only: m.flag("/readOnly") || volume::is_read_only(pod, m.text("/name"), context),
                 sub_path_expr: m.text("/subPathExpr").to_owned(),
             })
             .collect(),
@@ -100,6 +104,14 @@ fn host_access(pod: &Value, container: &Value) -> Option<String> {
     };
     let added = container.texts("/securityContext/capabilities/add");
     added.into_iter().find(|name| !plain(name)).map(|name| format!("the capability {name}"))
+}
+
+/// What no pod gets, also where environments trust each other.
+fn worker_namespace(pod: &Value) -> Option<&'static str> {
+    [("/spec/hostPID", "hostPID"), ("/spec/hostIPC", "hostIPC")]
+        .into_iter()
+        .find(|(at, _)| pod.flag(at))
+        .map(|(_, what)| what)
 }
 
 fn port_number(port: i64) -> u32 {

@@ -251,9 +251,55 @@ fn what_is_the_worker_s_is_closed_to_pods() {
         assert!(why.starts_with(what) && !host_network, "{why}");
         assert_eq!(error(&pod, true), (String::new(), pod == network), "{what}");
     }
+    for what in ["hostPID", "hostIPC"] {
+        let mut pod = with_container(json!({}));
+        pod["spec"][what] = true.into();
+        for open in [false, true] {
+            assert!(error(&pod, open).0.starts_with(&format!("{what} is not allowed")), "{what} {open}");
+        }
+    }
     for pod in [adding("NET_BIND_SERVICE"), adding("CAP_CHOWN"), with_container(json!({}))] {
         assert_eq!(error(&pod, false), (String::new(), false));
     }
+}
+
+#[test]
+fn claims_become_directories_of_the_environment() {
+    let mut context = context();
+    context.volumes_key = "env.12345678".into();
+    context.claims.insert("data".into(), json!({ "spec": { "volumeName": "v" }, "status": { "phase": "Bound" } }));
+    let csi = |driver: &str, handle: &str| json!({ "metadata": { "name": "v" }, "spec": { "csi": { "driver": driver, "volumeHandle": handle } } });
+    let of = |volume: Value, read_only: bool, context: &Context| {
+        let mut context = context.clone();
+        context.volumes.insert("v".into(), volume);
+        let pod = pod(json!({
+            "containers": [{ "name": "c", "volumeMounts": [{ "name": "d", "mountPath": "/d" }] }],
+            "volumes": [{ "name": "d", "persistentVolumeClaim": { "claimName": "data", "readOnly": read_only } }],
+        }));
+        let translated = translate(&pod, &context);
+        let volume = translated.volumes[0].clone();
+        (volume.source, volume.error, translated.containers[0].mounts[0].read_only)
+    };
+    let persistent = |id: &str| Some(Source::Persistent(id.to_owned()));
+    let ours = || csi("volumes.vctl.dev", "pvc-1");
+    assert_eq!(of(ours(), false, &context), (persistent("env.12345678/pvc-1"), String::new(), false));
+    assert!(of(ours(), true, &context).2, "the claim is for reading only");
+    let mut sealed = ours();
+    sealed["spec"]["csi"]["readOnly"] = true.into();
+    assert!(of(sealed, false, &context).2, "the volume is for reading only");
+    for handle in ["", "..", "../x", "a/b", ".hidden", "a b"] {
+        let (source, error, _) = of(csi("volumes.vctl.dev", handle), false, &context);
+        assert!(source.is_none() && error.contains("volumeHandle"), "{handle}: {error}");
+    }
+    assert!(
+        of(csi("disk.example.com", "x"), false, &context).1.contains("CSI driver disk.example.com is not supported")
+    );
+    let host = json!({ "metadata": { "name": "v" }, "spec": { "hostPath": { "path": "/etc" } } });
+    assert!(of(host, false, &context).1.contains("hostPath \"/etc\" is not allowed"));
+    let local = json!({ "metadata": { "name": "v" }, "spec": { "local": { "path": "/etc" } } });
+    assert!(of(local, false, &context).1.contains("is not allowed"));
+    context.claims.insert("data".into(), json!({ "status": { "phase": "Pending" } }));
+    assert!(of(ours(), false, &context).1.contains("is not bound"));
 }
 
 #[test]

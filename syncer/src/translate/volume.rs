@@ -9,6 +9,9 @@ use super::{
 };
 use crate::{json::Json, quantity};
 
+/// The CSI driver of directories on the worker's own disk: what the provisioner of the virtual clusters writes.
+pub(crate) const DRIVER: &str = "volumes.vctl.dev";
+
 /// The token that a projected source asks for.
 pub(super) fn token_spec(pod: &Value, source: &Value) -> TokenSpec {
     TokenSpec {
@@ -36,14 +39,7 @@ fn source(pod: &Value, volume: &Value, context: &Context) -> Result<Source, Stri
         }));
     }
     if let Some(path) = volume.some_text("/hostPath/path") {
-        return if context.allow_host_access {
-            Ok(Source::HostPath(path.to_owned()))
-        } else {
-            Err(format!(
-                "hostPath \"{path}\" is not allowed: environments share the worker, so its files are closed to pods; use \
-                 emptyDir, a ConfigMap or a Secret"
-            ))
-        };
+        return host_path(path, context);
     }
     if let Some(source) = volume.there("/configMap") {
         let mode = source.number("/defaultMode").unwrap_or(0o644);
@@ -67,7 +63,11 @@ fn source(pod: &Value, volume: &Value, context: &Context) -> Result<Source, Stri
         if object.text("/status/phase") != "Bound" {
             return Err(format!("PersistentVolumeClaim is not bound: \"{}/{claim}\"", pod.text("/metadata/namespace")));
         }
-        return Ok(Source::Persistent(object.text("/metadata/uid").to_owned()));
+        let name = object.text("/spec/volumeName");
+        let Some(volume) = context.volumes.get(name) else {
+            return Err(format!("persistentvolume \"{name}\" not found"));
+        };
+        return persistent(volume, context);
     }
     let kind =
         volume.as_object().and_then(|o| o.keys().find(|k| *k != "name")).map_or("of no known type", String::as_str);
@@ -78,6 +78,47 @@ fn source(pod: &Value, volume: &Value, context: &Context) -> Result<Source, Stri
     Err(format!(
         "volumes of type {kind} are not supported by this worker; use configMap, secret, projected, downwardAPI or emptyDir"
     ))
+}
+
+fn host_path(path: &str, context: &Context) -> Result<Source, String> {
+    if context.allow_host_access {
+        return Ok(Source::HostPath(path.to_owned()));
+    }
+    Err(format!(
+        "hostPath \"{path}\" is not allowed: environments share the worker, so its files are closed to pods; use a \
+         PersistentVolumeClaim, emptyDir, a ConfigMap or a Secret"
+    ))
+}
+
+/// Where a PersistentVolume is on the worker.
+fn persistent(volume: &Value, context: &Context) -> Result<Source, String> {
+    if let Some(path) = volume.some_text("/spec/hostPath/path").or_else(|| volume.some_text("/spec/local/path")) {
+        return host_path(path, context);
+    }
+    let (driver, handle) = (volume.text("/spec/csi/driver"), volume.text("/spec/csi/volumeHandle"));
+    let name = volume.text("/metadata/name");
+    if driver != DRIVER {
+        let what = if driver.is_empty() { "its type".to_owned() } else { format!("the CSI driver {driver}") };
+        return Err(format!(
+            "{what} is not supported by this worker: persistentvolume \"{name}\" must be of the driver {DRIVER}"
+        ));
+    }
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if handle.is_empty() || handle.len() > 128 || handle.starts_with('.') || !handle.bytes().all(plain) {
+        return Err(format!(
+            "volumeHandle \"{handle}\" of persistentvolume \"{name}\" must be a name of at most 128 letters, digits, '.', '-' and '_'"
+        ));
+    }
+    Ok(Source::Persistent(format!("{}/{handle}", context.volumes_key)))
+}
+
+/// Whether a volume is for reading only, wherever it is mounted.
+pub(super) fn is_read_only(pod: &Value, name: &str, context: &Context) -> bool {
+    let Some(volume) = pod.items("/spec/volumes").iter().find(|v| v.text("/name") == name) else { return false };
+    let Some(claim) = volume.there("/persistentVolumeClaim") else { return false };
+    let bound =
+        context.claims.get(claim.text("/claimName")).and_then(|c| context.volumes.get(c.text("/spec/volumeName")));
+    claim.flag("/readOnly") || bound.is_some_and(|v| v.flag("/spec/csi/readOnly"))
 }
 
 fn projected(pod: &Value, projected: &Value, context: &Context) -> Result<Vec<File>, String> {

@@ -288,13 +288,25 @@ pub(crate) struct Agent {
     pub(crate) services: HashMap<String, Service>,
     pub(crate) dns: HashMap<String, DnsRecord>,
     pub(crate) applied: HashMap<String, u64>,
+    /// What it was asked to remove, and has.
+    pub(crate) removed_volumes: Vec<String>,
     pub(crate) last_full: bool,
 }
 
 impl Agent {
     pub(crate) async fn connect(channel: Channel, worker: &str, applied: HashMap<String, u64>) -> Self {
+        Self::connect_with(channel, worker, applied, Vec::new()).await
+    }
+
+    /// The same with volumes of these environments.
+    pub(crate) async fn connect_with(
+        channel: Channel,
+        worker: &str,
+        applied: HashMap<String, u64>,
+        volume_environments: Vec<String>,
+    ) -> Self {
         let (to, messages) = mpsc::channel(64);
-        let hello = Hello { worker: worker.into(), agent_version: "test".into(), applied };
+        let hello = Hello { worker: worker.into(), agent_version: "test".into(), applied, volume_environments };
         to.send(AgentMessage { message: Some(agent_message::Message::Hello(hello)) }).await.unwrap();
         let mut grpc = tonic::client::Grpc::new(channel.clone());
         grpc.ready().await.unwrap();
@@ -312,6 +324,7 @@ impl Agent {
             services: HashMap::new(),
             dns: HashMap::new(),
             applied: HashMap::new(),
+            removed_volumes: Vec::new(),
             last_full: false,
         }
     }
@@ -338,6 +351,12 @@ impl Agent {
             Message::Dns(d) => {
                 apply(&mut self.dns, d.full, &d.upsert, |d| d.id.clone(), &d.removed);
                 self.applied.insert("dns".into(), d.generation);
+            }
+            Message::RemoveVolumes(asked) => {
+                for id in asked.ids.clone() {
+                    self.removed_volumes.push(id.clone());
+                    self.tell(agent_message::Message::VolumeGone(VolumeGone { id })).await;
+                }
             }
             _ => {}
         }

@@ -11,6 +11,8 @@ mod golden;
 mod kubectl;
 mod postgres;
 mod readme;
+mod tenant_servers_podman;
 mod usage;
+mod volumes;
 mod whole_path;
 mod workloads;

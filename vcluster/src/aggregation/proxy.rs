@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, header};
-use hyper::upgrade::OnUpgrade;
+use hyper::{body::Incoming, upgrade::OnUpgrade};
 use hyper_util::rt::TokioIo;
 
 use super::ApiService;
@@ -22,7 +22,8 @@ const HOP: [HeaderName; 8] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-fn strip(headers: &mut HeaderMap) {
+/// Takes them out.
+pub(crate) fn strip(headers: &mut HeaderMap) {
     for name in HOP {
         headers.remove(name);
     }
@@ -41,12 +42,7 @@ pub(crate) async fn serve(
     }
     let client = request.extensions_mut().remove::<OnUpgrade>();
     let (mut parts, body) = request.into_parts();
-    let upgrade = parts.headers.get(header::UPGRADE).cloned();
-    strip(&mut parts.headers);
-    if let Some(upgrade) = &upgrade {
-        parts.headers.insert(header::CONNECTION, http::HeaderValue::from_static("Upgrade"));
-        parts.headers.insert(header::UPGRADE, upgrade.clone());
-    }
+    strip_for_passing(&mut parts.headers);
     let Some(target) = parts.uri.path_and_query().map(ToString::to_string) else {
         return unavailable("service unavailable");
     };
@@ -55,18 +51,36 @@ pub(crate) async fn serve(
     *passed.method_mut() = parts.method;
     *passed.uri_mut() = target;
     *passed.headers_mut() = parts.headers;
-    let mut answer = match service.send(plane, user, passed).await {
-        Ok(answer) => answer,
-        Err(error) => return unavailable(&format!("error trying to reach service: {error}")),
-    };
+    match service.send(plane, user, passed).await {
+        Ok(answer) => pass_back(plane, client, answer),
+        Err(error) => unavailable(&format!("error trying to reach service: {error}")),
+    }
+}
+
+/// Makes a request's headers those of the next connection. A change of protocol stays asked for.
+pub(crate) fn strip_for_passing(headers: &mut HeaderMap) {
+    let upgrade = headers.get(header::UPGRADE).cloned();
+    strip(headers);
+    if let Some(upgrade) = upgrade {
+        headers.insert(header::CONNECTION, http::HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, upgrade);
+    }
+}
+
+/// Gives the client the answer; when it changes the protocol, whatever both sides say from then on.
+pub(crate) fn pass_back(
+    plane: &Arc<Plane>,
+    client: Option<OnUpgrade>,
+    mut answer: Response<Incoming>,
+) -> Response<Body> {
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let server = hyper::upgrade::on(&mut answer);
         if let Some(client) = client {
-            plane.shared.tasks.spawn_until_stopped("aggregated API session", async move {
+            plane.shared.tasks.spawn_until_stopped("passed-on session", async move {
                 let (Ok(client), Ok(server)) = (client.await, server.await) else { return };
                 let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
                 if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut server).await {
-                    tracing::debug!(%error, "a session with an aggregated API ended");
+                    tracing::debug!(%error, "a session that was passed on ended");
                 }
             });
         }

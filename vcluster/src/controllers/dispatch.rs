@@ -15,7 +15,7 @@ use super::{
     object::{condition, controller_of, is_deleting, label_map, labels, list, text},
     pod,
     queue::Controller,
-    resource_quota, root_ca,
+    resource_quota, root_ca, volumes,
 };
 
 /// What is to be done because of a change.
@@ -31,6 +31,8 @@ pub(super) enum Wake {
     AdoptersOf(Arc<str>, Labels),
     /// Room was made: pods that fit nowhere may fit now.
     PendingPods,
+    /// A node or class came or changed: volumes may be made now that could not be before.
+    WaitingClaims,
     /// Something in this namespace went; it may be empty now.
     TerminatingNamespace(Arc<str>),
     /// An event was written.
@@ -136,8 +138,17 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
         "resourcequotas" if resource_quota::is_to_be_counted(bytes.0, bytes.1) => {
             wakes.push(Wake::Now(Controller::ResourceQuota, key.namespace.clone(), "".into()));
         }
+        volumes::CLAIMS | volumes::VOLUMES => {
+            wakes.push(tenant_wide(Controller::Volumes));
+            wakes.push(Wake::PendingPods);
+        }
+        volumes::CLASSES => {
+            wakes.push(Wake::WaitingClaims);
+            wakes.push(Wake::PendingPods);
+        }
         "nodes" => {
             wakes.push(Wake::PendingPods);
+            wakes.push(Wake::WaitingClaims);
             if event.value.is_none() {
                 wakes.push(tenant_wide(Controller::PodGc));
             }
@@ -287,6 +298,10 @@ fn pods(namespace: &Arc<str>, old: Option<&Value>, new: Option<&Value>, wakes: &
                 wakes.push(wake);
             }
         }
+    }
+    // The last user of a claim that is being deleted may have gone.
+    if new.is_none() && old.is_some_and(|pod| volumes::claims_of(pod).next().is_some()) {
+        wakes.push(tenant_wide(Controller::Volumes));
     }
     let needs_node = |pod: &&Value| text(pod, "/spec/nodeName").is_empty() && pod::is_active(pod);
     match (old, new) {

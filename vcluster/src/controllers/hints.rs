@@ -32,6 +32,9 @@ struct State {
     quotas: HashSet<(Tenant, Arc<str>)>,
     api_services: HashSet<Tenant>,
     pending_pods: HashSet<Tenant>,
+    waiting_claims: HashSet<Tenant>,
+    /// What was told last about an object, by its UID.
+    told: HashMap<Tenant, HashMap<String, &'static str>>,
     missing_nodes: HashMap<Tenant, BTreeMap<String, Timestamp>>,
     /// By namespace and name.
     autoscalers: HashMap<Tenant, BTreeMap<(String, String), History>>,
@@ -134,6 +137,35 @@ impl Hints {
         self.lock().pending_pods.contains(&tenant)
     }
 
+    /// The tenant has claims without a volume, or no longer.
+    pub(super) fn set_waiting_claims(&self, tenant: Tenant, waiting: bool) {
+        let mut state = self.lock();
+        if waiting {
+            state.waiting_claims.insert(tenant);
+        } else {
+            state.waiting_claims.remove(&tenant);
+        }
+    }
+
+    pub(super) fn has_waiting_claims(&self, tenant: Tenant) -> bool {
+        self.lock().waiting_claims.contains(&tenant)
+    }
+
+    /// Notes what is told about an object; false when that was told last.
+    pub(super) fn tell_once(&self, tenant: Tenant, uid: &str, reason: &'static str) -> bool {
+        self.lock().told.entry(tenant).or_default().insert(uid.to_owned(), reason) != Some(reason)
+    }
+
+    /// Forgets what was told about all objects but these.
+    pub(super) fn keep_told(&self, tenant: Tenant, uids: &BTreeSet<String>) {
+        let mut state = self.lock();
+        let Some(told) = state.told.get_mut(&tenant) else { return };
+        told.retain(|uid, _| uids.contains(uid));
+        if told.is_empty() {
+            state.told.remove(&tenant);
+        }
+    }
+
     /// Notes which nodes are missing. Returns those that have been for longer than `quarantine`, and when the next one will have been.
     pub(super) fn missing_since(
         &self,
@@ -197,5 +229,7 @@ impl Hints {
         state.api_services.remove(&tenant);
         state.quotas.retain(|(t, _)| *t != tenant);
         state.pending_pods.remove(&tenant);
+        state.waiting_claims.remove(&tenant);
+        state.told.remove(&tenant);
     }
 }

@@ -42,6 +42,7 @@ pub(super) enum Controller {
     EndpointSliceMirroring,
     HorizontalPodAutoscaler,
     Scheduler,
+    Volumes,
     PodGc,
     EventExpiry,
     ResourceQuota,
@@ -72,6 +73,7 @@ impl Controller {
             Self::EndpointSliceMirroring => "system:serviceaccount:kube-system:endpointslicemirroring-controller",
             Self::HorizontalPodAutoscaler => "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
             Self::Scheduler => "system:kube-scheduler",
+            Self::Volumes => "system:serviceaccount:kube-system:persistent-volume-binder",
             Self::ApiServices => "system:kube-aggregator",
             Self::Certificates => "system:serviceaccount:kube-system:certificate-controller",
             Self::ResourceQuota => "system:serviceaccount:kube-system:resourcequota-controller",
@@ -86,6 +88,7 @@ impl Controller {
             Self::DaemonSet => "daemonset-controller",
             Self::Disruption => "controllermanager",
             Self::EndpointSliceMirroring => "endpoint-slice-mirroring-controller",
+            Self::Volumes => "persistentvolume-controller",
             Self::PodGc => "pod-garbage-collector-controller",
             other => other.user().rsplit(':').next().unwrap_or_default(),
         }

@@ -78,6 +78,11 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
             cx.wake(Controller::FanOut, &entry.key.namespace, "");
         }
     }
+    for resource in [super::volumes::CLAIMS, super::volumes::VOLUMES] {
+        if !cx.stored(resource, None).await?.is_empty() {
+            cx.wake(Controller::Volumes, "", "");
+        }
+    }
     if unscheduled {
         cx.wake(Controller::Scheduler, "", "");
     }

@@ -5,7 +5,8 @@
 
 pub(super) mod affinity;
 mod fit;
-mod quantity;
+pub(super) mod quantity;
+mod volumes;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -13,16 +14,23 @@ use serde_json::{Value, json};
 use super::{
     context::{Context, Failure},
     event::{Draft, EventType},
-    object::{condition, int, list, name, namespace, rfc3339, text, uid},
+    object::{condition, int, list, name, namespace, rfc3339, set_annotation, text, uid},
     pod,
+    volumes::{
+        CLAIMS, CLASSES, VOLUMES,
+        matching::{BOUND_BY_CONTROLLER, SELECTED_NODE},
+    },
 };
 use fit::Cluster;
+use volumes::{Prepare, Storage};
 
 /// What becomes of one pod.
 #[derive(Debug, PartialEq)]
 enum Placement {
     /// Bind it to this node.
     Node(String),
+    /// Write these claims and volumes (resource and object); when the claims are bound, the pod goes to the node.
+    Prepare(Vec<(&'static str, Value)>),
     /// It fits nowhere: upstream's explanation.
     Nowhere(String),
 }
@@ -36,22 +44,83 @@ fn is_waiting(pod: &Value) -> bool {
 }
 
 /// Places every waiting pod; pure.
-fn plan<'a>(pods: &'a [Value], nodes: &[Value]) -> Vec<(&'a Value, Placement)> {
+fn plan<'a>(pods: &'a [Value], nodes: &[Value], mut storage: Storage) -> Vec<(&'a Value, Placement)> {
     let mut waiting: Vec<&Value> = pods.iter().filter(|p| is_waiting(p)).collect();
     waiting.sort_by_key(|p| {
         (-int(p, "/spec/priority").unwrap_or(0), text(p, "/metadata/creationTimestamp"), (namespace(p), name(p)))
     });
     let mut cluster = Cluster::new(nodes, pods);
+    for pod in pods.iter().filter(|p| !text(p, "/spec/nodeName").is_empty() && !pod::is_terminal(p)) {
+        storage.hold(pod);
+    }
     waiting
         .into_iter()
         .map(|pod| {
-            let placement = match cluster.place(pod) {
-                Ok(node) => Placement::Node(node),
-                Err(why) => Placement::Nowhere(why),
-            };
+            let placement = place(pod, nodes, &mut cluster, &storage);
+            if let Placement::Prepare(writes) = &placement {
+                let reserved = writes.iter().filter(|(resource, _)| *resource == VOLUMES);
+                storage.taken.extend(reserved.map(|(_, volume)| name(volume).to_owned()).collect::<Vec<_>>());
+            }
+            if !matches!(placement, Placement::Nowhere(_)) {
+                storage.hold(pod);
+            }
             (pod, placement)
         })
         .collect()
+}
+
+fn place(pod: &Value, nodes: &[Value], cluster: &mut Cluster<'_>, storage: &Storage) -> Placement {
+    let claims = match storage.of_pod(pod) {
+        Ok(claims) => claims,
+        Err(why) => return Placement::Nowhere(fit::nowhere(nodes.len(), &why)),
+    };
+    let node = match cluster.place(pod, storage, &claims) {
+        Ok(node) => node,
+        Err(why) => return Placement::Nowhere(why),
+    };
+    let prepare = storage.prepare(&claims, node);
+    if prepare.is_empty() {
+        return Placement::Node(name(node).to_owned());
+    }
+    Placement::Prepare(prepare.into_iter().filter_map(|p| written(p, name(node))).collect())
+}
+
+/// What is to be written for a claim; none when it has been written before.
+fn written(prepare: Prepare<'_>, node: &str) -> Option<(&'static str, Value)> {
+    match prepare {
+        Prepare::Select(claim) => {
+            let mut changed = claim.clone();
+            set_annotation(&mut changed, SELECTED_NODE, node).then_some((CLAIMS, changed))
+        }
+        Prepare::Reserve { claim, volume } => {
+            let mut changed = volume.clone();
+            let reference = &volume["spec"]["claimRef"];
+            if text(reference, "/uid") == uid(claim) {
+                return None;
+            }
+            if text(reference, "/name").is_empty() {
+                set_annotation(&mut changed, BOUND_BY_CONTROLLER, "yes");
+            }
+            changed["spec"]["claimRef"] = json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace(claim), "name": name(claim),
+                "uid": uid(claim), "resourceVersion": text(claim, "/metadata/resourceVersion"),
+            });
+            Some((VOLUMES, changed))
+        }
+    }
+}
+
+/// Claims, volumes and classes, if any waiting pod has claims.
+async fn storage(cx: &Context<'_>, pods: &[Value]) -> Result<Storage, Failure> {
+    if !pods.iter().any(|p| is_waiting(p) && volumes::has_claims(p)) {
+        return Ok(Storage::default());
+    }
+    Ok(Storage {
+        claims: cx.list(CLAIMS, "").await?,
+        volumes: cx.list(VOLUMES, "").await?,
+        classes: cx.list(CLASSES, "").await?,
+        ..Storage::default()
+    })
 }
 
 pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Failure> {
@@ -60,12 +129,17 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     let pods = cx.list("pods", "").await?;
     let mut nodes = cx.list("nodes", "").await?;
     nodes.sort_by(|a, b| name(a).cmp(name(b)));
-    let placements = plan(&pods, &nodes);
+    let storage = storage(cx, &pods).await?;
+    let placements = plan(&pods, &nodes, storage);
     let mut failures = Vec::new();
     let mut pending = false;
     for (pod, placement) in placements {
         let done = match placement {
             Placement::Node(node) => bind(cx, pod, &node).await,
+            Placement::Prepare(writes) => {
+                pending = true;
+                prepare(cx, writes).await
+            }
             Placement::Nowhere(why) => {
                 pending = true;
                 refuse(cx, pod, &why).await
@@ -102,6 +176,18 @@ async fn bind(cx: &Context<'_>, pod: &Value, node: &str) -> Result<(), Failure> 
         Err(e) if e.code == 404 => Ok(()),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Writes what must be there before a pod is bound. The binding of claims brings the scheduler back.
+async fn prepare(cx: &Context<'_>, writes: Vec<(&'static str, Value)>) -> Result<(), Failure> {
+    for (resource, object) in writes {
+        let (ns, of) = (namespace(&object).to_owned(), name(&object).to_owned());
+        match cx.client.update(resource, &ns, &of, "", object).await {
+            Err(e) if e.code != 404 => return Err(e.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 async fn refuse(cx: &Context<'_>, pod: &Value, why: &str) -> Result<(), Failure> {
@@ -153,21 +239,21 @@ mod tests {
     }
 
     fn why(pod: Value, nodes: &[Value]) -> String {
-        match plan(&[pod], nodes).remove(0).1 {
+        match plan(&[pod], nodes, Storage::default()).remove(0).1 {
             Placement::Nowhere(why) => why,
-            Placement::Node(node) => panic!("placed on {node}"),
+            other => panic!("{other:?}"),
         }
     }
 
     fn placed(pods: &[Value], nodes: &[Value]) -> Vec<(String, Option<String>)> {
-        plan(pods, nodes)
+        plan(pods, nodes, Storage::default())
             .into_iter()
             .map(|(p, to)| {
                 (
                     name(p).to_owned(),
                     match to {
                         Placement::Node(node) => Some(node),
-                        Placement::Nowhere(_) => None,
+                        _ => None,
                     },
                 )
             })
@@ -233,7 +319,7 @@ mod tests {
         foreign["spec"]["schedulerName"] = "mine".into();
         let mut deleted = pod("d", "1m");
         deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert!(plan(&[gated, foreign, deleted], &[node("n1", "1")]).is_empty());
+        assert!(plan(&[gated, foreign, deleted], &[node("n1", "1")], Storage::default()).is_empty());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod horizontal;
 mod jobs;
 mod pipeline;
 mod stateful_sets;
+mod volumes;
 
 use std::time::Duration;
 

@@ -19,12 +19,21 @@ use crate::{
 
 const SLICES: &str = "endpointslices.discovery.k8s.io";
 
+/// Which port of a Service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PortOf {
+    Number(u16),
+    Name(String),
+    /// Its only one, or the one without a name.
+    Only,
+}
+
 /// A ready pod behind a port of a Service, and the port there.
-pub(super) async fn endpoint(
+pub(crate) async fn endpoint(
     plane: &Arc<Plane>,
     namespace: &str,
     name: &str,
-    port: u16,
+    port: &PortOf,
 ) -> Result<(ContainerTarget, u16), OutboundError> {
     let service = plane.object("services", namespace, name).await?;
     let service = service.ok_or_else(|| OutboundError::NoService(name.to_owned()))?;
@@ -33,8 +42,15 @@ pub(super) async fn endpoint(
         return Err(OutboundError::ServiceType(kind.to_owned()));
     }
     let ports = service["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let found = ports.iter().find(|p| p["port"].as_u64() == Some(port.into()));
-    let port_name = found.ok_or_else(|| OutboundError::NoPort { name: name.to_owned(), port })?["name"].as_str();
+    let port_name = match (port, ports) {
+        (PortOf::Number(port), _) => {
+            let found = ports.iter().find(|p| p["port"].as_u64() == Some((*port).into()));
+            found.ok_or_else(|| OutboundError::NoPort { name: name.to_owned(), port: *port })?["name"].as_str()
+        }
+        (PortOf::Name(port), _) => Some(port.as_str()),
+        (PortOf::Only, [only]) => only["name"].as_str(),
+        (PortOf::Only, _) => None,
+    };
 
     let slices = plane.objects(SLICES, Some(namespace)).await?;
     let of_service = |s: &&Value| s.pointer("/metadata/labels/kubernetes.io~1service-name").is_some_and(|n| n == name);

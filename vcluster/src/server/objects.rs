@@ -13,7 +13,7 @@ use vctl_machinery::{
 use super::{
     Context, actions, body, listing,
     negotiate::{self, Accept, Form},
-    pods, respond, review,
+    pods, proxy, respond, review,
     show::{self, one},
     watch,
 };
@@ -127,12 +127,7 @@ impl Special {
         request: Request<Body>,
     ) -> Result<Response<Body>, ApiError> {
         match self {
-            Self::Proxy => Err(ApiError {
-                code: 501,
-                reason: "NotImplemented",
-                message: "this server does not carry HTTP to pods, services and nodes yet; use port-forward".into(),
-                details: Value::Null,
-            }),
+            Self::Proxy => proxy::serve(&context, &target, request).await,
             Self::Log => pods::log(&context, &target).await,
             Self::Session => pods::session(context, target, request).await,
             Self::Review => {

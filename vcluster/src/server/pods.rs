@@ -84,7 +84,8 @@ fn container(pod: &Value, asked: &str) -> Result<String, ApiError> {
     }
 }
 
-fn place(context: &Context, pod: &Value, container: &str) -> Result<ContainerTarget, ApiError> {
+/// Where a container is; an empty name for the pod itself.
+pub(crate) fn place(context: &Context, pod: &Value, container: &str) -> Result<ContainerTarget, ApiError> {
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     if node.is_empty() {
         return Err(ApiError::bad_request(format!("pod {} does not have a host assigned", meta(pod, "name"))));

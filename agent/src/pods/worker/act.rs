@@ -78,8 +78,8 @@ impl Worker {
     }
 
     fn sync_volumes(&mut self) {
-        let (facts, persistent) = (self.facts(), self.ctx.persistent_dir());
-        let done = Self::volumes(&self.dir, &persistent).sync(&self.pod, &facts).and_then(|()| {
+        let facts = self.facts();
+        let done = self.volumes().sync(&self.pod, &facts).and_then(|()| {
             let etc = self.dir.join("etc");
             write_etc(&etc, &self.pod, &facts).map_err(|e| format!("writing {}: {e}", etc.display()))
         });
@@ -143,7 +143,7 @@ impl Worker {
         let create = |e: String| ("CreateContainerError", e);
         let config = |e: String| ("CreateContainerConfigError", e);
         let name = &container.name;
-        let (facts, persistent) = (self.facts(), self.ctx.persistent_dir());
+        let facts = self.facts();
         let found = self.ctx.podman.image(&local_name(&container.image)).await.map_err(|e| create(e.to_string()))?;
         let Some(image) = found else {
             // It was there a moment ago; look for it again.
@@ -155,14 +155,14 @@ impl Worker {
         let places = Places {
             worker: self.ctx.config.worker.clone(),
             group: self.ctx.group(),
-            namespace: (!self.pod.host_network).then(|| self.ctx.network.namespace_path(&self.pod.uid)),
+            namespace: self.reach().namespace,
             etc: self.dir.join("etc"),
             log: log_path(&self.dir, name, attempt),
             termination: self.dir.join("termination").join(format!("{name}-{attempt}")),
             attempt,
         };
         prepare_files(&places).map_err(|e| create(e.to_string()))?;
-        let mounts = Self::volumes(&self.dir, &persistent).mounts(&self.pod, container, &facts).map_err(config)?;
+        let mounts = self.volumes().mounts(&self.pod, container, &facts).map_err(config)?;
         let spec = spec::build(&self.pod, container, &image, &facts, &places, &mounts.list).map_err(config)?;
         if !before.id.is_empty() {
             self.ctx.podman.remove(&before.id).await.map_err(|e| create(e.to_string()))?;
@@ -207,9 +207,9 @@ impl Worker {
         self.running(name, now, false);
         if let Some(hook) = container.post_start.clone() {
             self.live.hooks.insert(name.clone());
-            let (podman, ip, out, name) = (self.ctx.podman.clone(), facts.pod_ip, self.out.clone(), name.clone());
+            let (podman, reach, out, name) = (self.ctx.podman.clone(), self.reach(), self.out.clone(), name.clone());
             self.tasks.spawn_until_stopped("post-start hook", async move {
-                let result = handler::run(&podman, &id, ip, &hook, Duration::from_mins(10)).await.map(drop);
+                let result = handler::run(&podman, &id, &reach, &hook, Duration::from_mins(10)).await.map(drop);
                 let _ = out.send(Message::Hook { container: name, id, result });
             });
         }
@@ -235,20 +235,16 @@ impl Worker {
             ended: self.ended.get(name).cloned().unwrap_or_default(),
             out: self.out.clone(),
         };
-        let (ctx, pod, name, ip) = (self.ctx.clone(), self.pod.clone(), name.to_owned(), self.facts().pod_ip);
-        self.tasks.spawn_until_stopped("stop", async move { stop.run(&ctx, &pod, &name, ip).await });
+        let (ctx, pod, name, reach) = (self.ctx.clone(), self.pod.clone(), name.to_owned(), self.reach());
+        self.tasks.spawn_until_stopped("stop", async move { stop.run(&ctx, &pod, &name, &reach).await });
     }
 
     async fn tear_down(&mut self) -> Result<(), AgentError> {
         for found in self.ctx.podman.list(label::UID, &self.pod.uid).await? {
             self.ctx.podman.remove(&found.id).await?;
         }
-        let persistent = self.ctx.persistent_dir();
-        if self.dir.join("volumes").exists() {
-            Self::volumes(&self.dir, &persistent)
-                .unmount()
-                .map_err(crate::error::state("unmounting below", &self.dir))?;
-        }
+        // Before anything is removed: below a mount that was left behind are the files of a volume.
+        self.volumes().unmount().map_err(crate::error::state("unmounting below", &self.dir))?;
         self.ctx.network.remove(&self.pod.uid).await?;
         self.ctx.dns.set_clients(self.ctx.network.clients());
         files::remove_tree(&self.dir).map_err(crate::error::state("removing", &self.dir))?;
@@ -270,10 +266,10 @@ struct Stop {
 }
 
 impl Stop {
-    async fn run(self, ctx: &Context, pod: &Pod, name: &str, ip: Option<std::net::Ipv4Addr>) {
+    async fn run(self, ctx: &Context, pod: &Pod, name: &str, reach: &handler::Reach) {
         let deadline = tokio::time::Instant::now() + self.grace;
         if let Some(hook) = self.hook.as_ref().filter(|_| !self.grace.is_zero())
-            && let Err(why) = handler::run(&ctx.podman, &self.id, ip, hook, self.grace).await
+            && let Err(why) = handler::run(&ctx.podman, &self.id, reach, hook, self.grace).await
         {
             ctx.event(pod, true, "FailedPreStopHook", format!("PreStopHook failed: {why}"), name);
         }

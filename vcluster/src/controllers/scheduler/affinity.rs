@@ -15,14 +15,19 @@ pub(in crate::controllers) fn selects(pod: &Value, node: &Value) -> bool {
     let required = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     match pod.pointer(required).filter(|r| !r.is_null()) {
         None => true,
-        // Terms are alternatives; a term without requirements matches nothing.
-        Some(required) => list(required, "/nodeSelectorTerms").iter().any(|term| {
-            let (expressions, fields) = (list(term, "/matchExpressions"), list(term, "/matchFields"));
-            !(expressions.is_empty() && fields.is_empty())
-                && expressions.iter().all(|e| holds(e, node_labels.get(text(e, "/key")).and_then(Value::as_str)))
-                && fields.iter().all(|e| holds(e, (text(e, "/key") == "metadata.name").then(|| name(node))))
-        }),
+        Some(required) => matches_terms(required, node),
     }
+}
+
+/// Whether a node matches a node selector. Terms are alternatives; a term without requirements matches nothing.
+pub(in crate::controllers) fn matches_terms(selector: &Value, node: &Value) -> bool {
+    let node_labels = labels(node);
+    list(selector, "/nodeSelectorTerms").iter().any(|term| {
+        let (expressions, fields) = (list(term, "/matchExpressions"), list(term, "/matchFields"));
+        !(expressions.is_empty() && fields.is_empty())
+            && expressions.iter().all(|e| holds(e, node_labels.get(text(e, "/key")).and_then(Value::as_str)))
+            && fields.iter().all(|e| holds(e, (text(e, "/key") == "metadata.name").then(|| name(node))))
+    })
 }
 
 /// One requirement of a node selector on the value a node has.

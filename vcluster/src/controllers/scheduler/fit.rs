@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{affinity, quantity};
+use super::{
+    affinity, quantity,
+    volumes::{PodClaims, Storage},
+};
 use crate::controllers::{
     object::{int, list, name, text},
     pod,
@@ -50,18 +53,30 @@ impl<'a> Cluster<'a> {
         Self { nodes }
     }
 
-    /// Takes room for a pod on the first node that has it; otherwise says why none has.
-    pub(super) fn place(&mut self, pod: &Value) -> Result<String, String> {
+    /// Takes room for a pod on the first node that has it, or on the one where its volumes are being made; otherwise says why none has.
+    pub(super) fn place(
+        &mut self,
+        pod: &Value,
+        storage: &Storage,
+        claims: &PodClaims<'_>,
+    ) -> Result<&'a Value, String> {
         if self.nodes.is_empty() {
             return Err("no nodes available to schedule pods".into());
         }
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         let mut helpless = 0;
-        for node in &mut self.nodes {
-            match node.refuses(pod) {
+        let preferred = claims.preferred();
+        let mut order: Vec<&mut Node<'a>> = self.nodes.iter_mut().collect();
+        order.sort_by_key(|n| Some(name(n.object)) != preferred.as_deref());
+        for node in order {
+            let refusal = node.refuses(pod).or_else(|| {
+                let (why, permanent) = storage.refuses(claims, node.object)?;
+                Some((vec![why.to_owned()], permanent))
+            });
+            match refusal {
                 None => {
                     node.take(pod);
-                    return Ok(name(node.object).to_owned());
+                    return Ok(node.object);
                 }
                 Some((why, permanent)) => {
                     helpless += usize::from(permanent);
@@ -73,6 +88,16 @@ impl<'a> Cluster<'a> {
         }
         Err(explain(self.nodes.len(), &reasons, helpless))
     }
+}
+
+/// The same for a pod that can go to no node, whatever the nodes are.
+pub(super) fn nowhere(total: usize, why: &str) -> String {
+    if total == 0 {
+        return "no nodes available to schedule pods".into();
+    }
+    format!(
+        "0/{total} nodes are available: {why}. preemption: 0/{total} nodes are available: {total} Preemption is not helpful for scheduling."
+    )
 }
 
 /// Upstream's sentence: how many nodes for which reason, sorted, and that preemption would not help either.

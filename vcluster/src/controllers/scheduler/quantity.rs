@@ -1,7 +1,7 @@
 //! `resource.Quantity`: exact, in billionths.
 
 /// Parses a quantity such as `100m`, `1.5`, `64Mi`, `1e3` into billionths (rounded up, as upstream). None when it is not one or too large.
-pub(super) fn parse(text: &str) -> Option<i128> {
+pub(in crate::controllers) fn parse(text: &str) -> Option<i128> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -18,6 +18,18 @@ use crate::{
     user::User,
 };
 
+/// Where objects of a resource are in these tests.
+fn namespace_of(resource: &str) -> &'static str {
+    match resource {
+        "nodes"
+        | "namespaces"
+        | "persistentvolumes"
+        | "storageclasses.storage.k8s.io"
+        | "clusterroles.rbac.authorization.k8s.io" => "",
+        _ => "default",
+    }
+}
+
 /// One cluster with a node `n1`, whose clock stands still until it is advanced.
 pub(super) struct Pipeline {
     pub(super) fixture: Fixture,
@@ -49,21 +61,17 @@ impl Pipeline {
 
     /// Creates an object, in `default` when it is of a namespace.
     pub(super) async fn create(&self, resource: &str, object: Value) -> Value {
-        let namespace = if matches!(resource, "nodes" | "namespaces" | "clusterroles.rbac.authorization.k8s.io") {
-            ""
-        } else {
-            "default"
-        };
-        self.client.create(resource, namespace, object).await.unwrap()
+        self.client.create(resource, namespace_of(resource), object).await.unwrap()
     }
 
     pub(super) async fn get(&self, resource: &str, of: &str) -> Value {
-        self.client.get(resource, "default", of).await.unwrap_or_default()
+        self.client.get(resource, namespace_of(resource), of).await.unwrap_or_default()
     }
 
     /// All objects of `default` in order of their names.
     pub(super) async fn list(&self, resource: &str) -> Vec<Value> {
-        let mut items = self.client.list(resource, "default", &LabelSelector::default()).await.unwrap().items;
+        let mut items =
+            self.client.list(resource, namespace_of(resource), &LabelSelector::default()).await.unwrap().items;
         items.sort_by_key(|o| name(o).to_owned());
         items
     }
@@ -73,12 +81,12 @@ impl Pipeline {
     }
 
     pub(super) async fn patch(&self, resource: &str, of: &str, patch: Value) -> Value {
-        self.client.merge_patch(resource, "default", of, "", patch).await.unwrap()
+        self.client.merge_patch(resource, namespace_of(resource), of, "", patch).await.unwrap()
     }
 
     pub(super) async fn delete(&self, resource: &str, of: &str) {
         self.client
-            .delete(resource, "default", of, json!({ "propagationPolicy": "Background" }))
+            .delete(resource, namespace_of(resource), of, json!({ "propagationPolicy": "Background" }))
             .await
             .unwrap_or_else(|e| panic!("{resource} {of}: {e}"));
     }
