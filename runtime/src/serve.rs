@@ -34,9 +34,21 @@ use tokio_rustls::TlsAcceptor;
 use self::opening::Opening;
 use crate::tasks::Tasks;
 
-/// How long a client may take for the TLS handshake, to begin with its first request, and for the header of each.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-const HEADER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimits {
+    /// For the TLS handshake.
+    handshake: Duration,
+    /// To begin with its first request, and for the header of each.
+    header: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { handshake: Duration::from_secs(10), header: Duration::from_secs(30) }
+    }
+}
+
 /// How long open connections get to finish after the stop signal.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// Connections served at a time; further ones wait in the kernel's backlog.
@@ -187,12 +199,13 @@ pub struct Server {
     router: Router,
     tasks: Tasks,
     slots: Arc<Semaphore>,
+    limits: TimeLimits,
 }
 
 impl Server {
     /// A server for `router`; its connections are tasks of `tasks` and end with it.
     pub fn new(tls: Tls, router: Router, tasks: Tasks) -> Self {
-        Self { tls, router, tasks, slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+        Self { tls, router, tasks, slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)), limits: TimeLimits::default() }
     }
 
     /// Accepts TCP connections until the tasks are told to stop.
@@ -258,16 +271,16 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = tokio::time::timeout(HANDSHAKE_LIMIT, self.tls.acceptor.accept(stream))
+        let stream = tokio::time::timeout(self.limits.handshake, self.tls.acceptor.accept(stream))
             .await
             .map_err(|_| "no TLS handshake in time".to_owned())?
             .map_err(|e| format!("TLS handshake failed: {e}"))?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
         let service = self.router.clone().layer(axum::Extension(certificates)).layer(axum::Extension(peer));
-        let opening = Opening::new(stream, HEADER_LIMIT);
+        let opening = Opening::new(stream, self.limits.header);
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(64 * 1024);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header).max_buf_size(64 * 1024);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -331,3 +344,6 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, String> {
         .map_err(|e| format!("cannot restrict {}: {e}", path.display()))?;
     Ok(listener)
 }
+
+#[cfg(test)]
+mod tests;

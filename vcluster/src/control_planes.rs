@@ -27,6 +27,7 @@ use crate::{
     client::Client,
     config::Config,
     controllers::Clients,
+    fairness::Fairness,
     in_process::{Cluster, InProcess},
     keys::KeysDocument,
     plane::{self, Plane, Shared},
@@ -66,7 +67,8 @@ impl ControlPlanes {
     /// clusters.
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
-        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone() });
+        let fairness = Fairness::new(config.seats);
+        let shared = Arc::new(Shared { store, config, streams, fairness, tasks: tasks.clone() });
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
@@ -119,6 +121,11 @@ impl ControlPlanes {
     /// Forgets what is kept in memory of all clusters.
     pub fn evict_all(&self) {
         *self.lock() = HashMap::new();
+    }
+
+    /// Requests of all clusters that wait for their turn.
+    pub fn waiting_requests(&self) -> usize {
+        self.shared.fairness.waiting()
     }
 
     /// How many clusters have something in memory.
