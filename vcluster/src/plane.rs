@@ -9,6 +9,7 @@ use std::sync::{
 use jiff::Timestamp;
 use vctl_machinery::{
     catalog::{Catalog, Descriptor},
+    flow_control::FlowControl,
     status::ApiError,
 };
 use vctl_runtime::{pki::Identity, tasks::Tasks};
@@ -26,6 +27,7 @@ use crate::{
         conversion::{Converter, Converters},
     },
     document,
+    fairness::{self, Fairness},
     keys::{AUTHENTICATION, FrontProxy, Keys, KeysDocument},
     resource_metrics, storage,
     streams::PodStreams,
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) config: Config,
     pub(crate) streams: Arc<dyn PodStreams>,
+    pub(crate) fairness: Fairness,
     pub(crate) tasks: Tasks,
     pub(crate) metrics: AllMetrics,
     pub(crate) views: Views,
@@ -55,6 +58,7 @@ pub(crate) struct Plane {
     rbac: Rbac,
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
+    pub(crate) flow_control: Cached<FlowControl>,
     pub(crate) discovered: Discovered,
     pub(crate) metrics: Arc<ApiMetrics>,
     catalog: Mutex<Option<(u64, Served)>>,
@@ -95,6 +99,7 @@ impl Plane {
             rbac: Rbac::default(),
             webhooks: Cached::default(),
             api_services: Cached::default(),
+            flow_control: Cached::default(),
             discovered: Discovered::default(),
             catalog: Mutex::new(None),
             catalog_generation: AtomicU64::new(0),
@@ -188,6 +193,8 @@ impl Plane {
             self.rbac.invalidate();
         } else if resource.ends_with(WEBHOOKS) {
             self.webhooks.invalidate();
+        } else if resource.ends_with(fairness::GROUP) {
+            self.flow_control.invalidate();
         } else if resource == API_SERVICES {
             self.api_services.invalidate();
         } else if resource == custom::DEFINITIONS {
@@ -200,6 +207,7 @@ impl Plane {
     pub(crate) fn changed_unknown(&self) {
         self.changed(RBAC);
         self.changed(WEBHOOKS);
+        self.changed(fairness::GROUP);
         self.changed(API_SERVICES);
         self.changed(custom::DEFINITIONS);
     }

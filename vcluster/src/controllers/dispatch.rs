@@ -17,6 +17,7 @@ use super::{
     queue::Controller,
     resource_quota, root_ca, volumes,
 };
+use crate::fairness;
 
 /// What is to be done because of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +170,7 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
                 wakes.push(this(Controller::HorizontalPodAutoscaler));
             }
         }
+        fairness::SCHEMAS | fairness::LEVELS => wakes.push(tenant_wide(Controller::FlowControl)),
         cluster_role::RESOURCE => wakes.push(tenant_wide(Controller::ClusterRole)),
         "pods" | "replicasets.apps" | "jobs.batch" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
             let (old, new) = documents(event);
