@@ -1,15 +1,23 @@
 //! Validation per kind, with upstream's field paths, reasons and messages.
 
 mod aggregation;
+mod autoscaling;
 mod check;
 mod classes;
 mod cluster;
 mod flow_control;
 mod metadata;
+mod network;
+mod node;
+mod placement;
 mod pod;
 mod policy;
+mod quota;
 mod secret;
 mod security;
+mod service;
+mod storage;
+mod volume;
 mod webhook;
 mod workload;
 
@@ -83,6 +91,13 @@ pub fn update(descriptor: &Descriptor, subresource: &str, new: &Value, old: &Val
         if descriptor.group.is_empty() && descriptor.plural == "pods" {
             pod::update(&new, &old, &mut errors);
         }
+        match (descriptor.group.as_str(), descriptor.plural.as_str()) {
+            ("", "services") => service::update(&new.field("spec"), &old.field("spec"), &mut errors),
+            ("", "resourcequotas") => quota::quota_update(&new.field("spec"), &old.field("spec"), &mut errors),
+            ("", "nodes") => node::node_update(&new, &old, &mut errors),
+            _ => {}
+        }
+        storage::update(descriptor, &new, &old, &mut errors);
         workload::update(descriptor, &new, &old, &mut errors);
         cluster::update(descriptor, &new, &old, &mut errors);
         classes::update(descriptor, &new, &old, &mut errors);
@@ -123,6 +138,23 @@ fn kind(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
             _ => {}
         }
     }
+    let spec = object.field("spec");
+    match (descriptor.group.as_str(), descriptor.plural.as_str()) {
+        ("", "services") => service::service(&spec, errors),
+        ("", "nodes") => node::node(object, errors),
+        ("", "resourcequotas") => quota::quota(&spec, errors),
+        ("", "limitranges") => quota::limit_range(&spec, errors),
+        ("", "endpoints") => network::endpoints(object, errors),
+        ("discovery.k8s.io", "endpointslices") => network::endpoint_slice(object, errors),
+        ("networking.k8s.io", "ingresses") => network::ingress(&spec, errors),
+        ("networking.k8s.io", "networkpolicies") => network::policy(&spec, errors),
+        ("networking.k8s.io", "ipaddresses") => network::ip_address(object, errors),
+        ("networking.k8s.io", "servicecidrs") => network::service_cidr(&spec, errors),
+        ("autoscaling", "horizontalpodautoscalers") => autoscaling::autoscaler(&spec, errors),
+        ("" | "events.k8s.io", "events") => node::event(object, descriptor.group.is_empty(), errors),
+        _ => {}
+    }
+    storage::common(descriptor, object, errors);
     workload::common(descriptor, object, errors);
     cluster::common(descriptor, object, errors);
     classes::common(descriptor, object, errors);

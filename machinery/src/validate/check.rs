@@ -104,6 +104,16 @@ impl Errors {
         self.push("FieldValueDuplicate", at, format!("Duplicate value: {}", at.value));
     }
 
+    /// As `duplicate`, where the value shown is another one.
+    pub(super) fn duplicate_value(&mut self, at: &At<'_>, shown: &str) {
+        self.push("FieldValueDuplicate", at, format!("Duplicate value: {shown:?}"));
+    }
+
+    /// A value that is not supported, where what is supported is shown in upstream's words.
+    pub(super) fn not_supported(&mut self, at: &At<'_>, shown: &str) {
+        self.push("FieldValueNotSupported", at, format!("Unsupported value: {}: supported values: {shown}", at.value));
+    }
+
     pub(super) fn too_long(&mut self, at: &At<'_>, max: usize) {
         self.push("FieldValueTooLong", at, format!("Too long: may not be more than {max} bytes"));
     }
@@ -243,6 +253,15 @@ impl Errors {
         }
     }
 
+    /// A quantity above zero.
+    pub(super) fn positive_quantity(&mut self, at: &At<'_>) {
+        if at.value.as_str().and_then(quantity::parse) == Some(0) || at.value.as_i64() == Some(0) {
+            self.invalid_value(at, at.value.as_str().unwrap_or("0"), "must be greater than zero");
+        } else {
+            self.quantity(at);
+        }
+    }
+
     /// `field is immutable` unless equal.
     pub(super) fn immutable(&mut self, new: &At<'_>, old: &At<'_>) {
         if !same(new.value, old.value) {
@@ -288,6 +307,28 @@ pub(super) fn port_name_errors(text: &str) -> Vec<String> {
     }
     if text.starts_with('-') || text.ends_with('-') {
         errors.push("must not begin or end with a hyphen".to_owned());
+    }
+    errors
+}
+
+/// A key in the data of a ConfigMap or Secret (`IsConfigMapKey`).
+pub(super) fn config_key_errors(key: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if key.len() > 253 {
+        errors.push("must be no more than 253 characters".to_owned());
+    }
+    if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+        errors.push(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
+             'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                .to_owned(),
+        );
+    }
+    match key {
+        "." => errors.push("must not be '.'".to_owned()),
+        ".." => errors.push("must not be '..'".to_owned()),
+        _ if key.starts_with("..") => errors.push("must not start with '..'".to_owned()),
+        _ => {}
     }
     errors
 }

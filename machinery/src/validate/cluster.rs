@@ -1,16 +1,13 @@
-//! Services, configuration, storage, RBAC and the rest.
-
-use std::{collections::HashSet, net::IpAddr};
+//! Configuration, quotas, RBAC and the rest.
 
 use serde_json::Value;
 
-use super::check::{At, Errors, same};
+use super::check::{At, Errors, config_key_errors, same};
 use crate::{catalog::Descriptor, names};
 
 pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
     let spec = object.field("spec");
     match (descriptor.group.as_str(), descriptor.plural.as_str()) {
-        ("", "services") => service(&spec, errors),
         ("", "configmaps") => {
             data(object, errors);
             super::secret::config_map(object, errors);
@@ -18,37 +15,6 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
         ("", "secrets") => {
             data(object, errors);
             super::secret::secret(object, errors);
-        }
-        ("", "persistentvolumeclaims") => {
-            modes(&spec, errors);
-            let storage = spec.field("resources").field("requests").field("storage");
-            if storage.exists() {
-                errors.quantity(&storage);
-            } else {
-                let at = At { value: storage.value, path: "spec.resources[storage]".into() };
-                errors.required(&at, "");
-            }
-        }
-        ("", "persistentvolumes") => {
-            modes(&spec, errors);
-            if spec.field("capacity").is_empty() {
-                errors.required(&spec.field("capacity"), "");
-            }
-            errors.if_set_one_of(&spec.field("persistentVolumeReclaimPolicy"), &["Delete", "Recycle", "Retain"]);
-        }
-        ("", "resourcequotas") => {
-            for (_, amount) in spec.field("hard").entries() {
-                errors.quantity(&amount);
-            }
-        }
-        ("", "limitranges") => {
-            for item in spec.field("limits").items() {
-                for map in ["min", "max", "default", "defaultRequest"] {
-                    for (_, amount) in item.field(map).entries() {
-                        errors.quantity(&amount);
-                    }
-                }
-            }
         }
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
             for rule in object.field("rules").items() {
@@ -93,94 +59,21 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             if spec.field("minAvailable").exists() && spec.field("maxUnavailable").exists() {
                 errors.invalid(&spec, "minAvailable and maxUnavailable cannot be both set");
             }
-            errors.non_negative(&spec.field("minAvailable"));
-            errors.non_negative(&spec.field("maxUnavailable"));
+            for field in ["minAvailable", "maxUnavailable"].iter().filter(|f| spec.field(f).exists()) {
+                super::workload::int_or_percent(&spec.field(field), errors);
+            }
+            errors.if_set_one_of(&spec.field("unhealthyPodEvictionPolicy"), &["AlwaysAllow", "IfHealthyBudget"]);
             errors.selector(&spec.field("selector"));
-        }
-        ("autoscaling", "horizontalpodautoscalers") => {
-            let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-            if min.value.as_i64().is_some_and(|n| n < 1) {
-                errors.invalid(&min, "must be greater than or equal to 1");
-            }
-            if max.value.as_i64().is_none_or(|n| n < 1) {
-                errors.invalid(&max, "must be greater than 0");
-            } else if min.value.as_i64() > max.value.as_i64() {
-                errors.invalid(&max, "must be greater than or equal to `minReplicas`");
-            }
-            for field in ["kind", "name"] {
-                if spec.field("scaleTargetRef").field(field).is_empty() {
-                    errors.required(&spec.field("scaleTargetRef").field(field), "");
-                }
-            }
-        }
-        ("networking.k8s.io", "ingresses") => {
-            if spec.field("rules").is_empty() && !spec.field("defaultBackend").exists() {
-                errors.invalid(&spec, "either `defaultBackend` or `rules` must be specified");
-            }
-            for rule in spec.field("rules").items() {
-                let host = rule.field("host");
-                if host.text().parse::<IpAddr>().is_ok() {
-                    errors.invalid(&host, "must be a DNS name, not an IP address");
-                } else {
-                    let bare = host.text().strip_prefix("*.").unwrap_or(host.text());
-                    if !bare.is_empty() {
-                        for why in names::dns_subdomain_errors(bare) {
-                            errors.invalid(&host, &why);
-                        }
-                    }
-                }
-                for path in rule.field("http").field("paths").items() {
-                    let kind = path.field("pathType");
-                    if !kind.exists() {
-                        errors.required(&kind, "pathType must be specified");
-                    } else {
-                        errors.if_set_one_of(&kind, &["Exact", "ImplementationSpecific", "Prefix"]);
-                    }
-                    let text = path.field("path");
-                    if kind.text() != "ImplementationSpecific" && !text.text().starts_with('/') {
-                        errors.invalid(&text, "must be an absolute path");
-                    }
-                }
-            }
-        }
-        ("networking.k8s.io", "networkpolicies") => {
-            errors.selector(&spec.field("podSelector"));
-            for kind in spec.field("policyTypes").items() {
-                errors.if_set_one_of(&kind, &["Egress", "Ingress"]);
-            }
-        }
-        ("storage.k8s.io", "storageclasses") => {
-            let provisioner = object.field("provisioner");
-            if provisioner.is_empty() {
-                errors.required(&provisioner, "");
-            }
-            errors.if_set_one_of(&object.field("reclaimPolicy"), &["Delete", "Retain"]);
-            errors.if_set_one_of(&object.field("volumeBindingMode"), &["Immediate", "WaitForFirstConsumer"]);
-        }
-        ("discovery.k8s.io", "endpointslices") => {
-            errors.one_of(&object.field("addressType"), &["FQDN", "IPv4", "IPv6"]);
-            for endpoint in object.field("endpoints").items() {
-                if endpoint.field("addresses").is_empty() {
-                    errors.required(&endpoint.field("addresses"), "must contain at least 1 address");
-                }
-            }
         }
         ("coordination.k8s.io", "leases") => {
             errors.positive(&spec.field("leaseDurationSeconds"));
+            let holder = spec.field("holderIdentity");
+            if holder.exists() && holder.is_empty() {
+                errors.invalid(&holder, "must not be empty");
+            }
             errors.non_negative(&spec.field("leaseTransitions"));
         }
         _ => {}
-    }
-}
-
-fn modes(spec: &At<'_>, errors: &mut Errors) {
-    let modes = spec.field("accessModes");
-    if modes.is_empty() {
-        errors.required(&modes, "at least 1 access mode is required");
-    }
-    for mode in modes.items() {
-        let at = At { value: mode.value, path: modes.path.clone() };
-        errors.if_set_one_of(&at, &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
     }
 }
 
@@ -190,17 +83,8 @@ fn data(object: &At<'_>, errors: &mut Errors) {
     for map in ["data", "binaryData"] {
         for (key, value) in object.field(map).entries() {
             size += value.text().len();
-            let whole = key.len() <= 253 && !key.is_empty();
-            if !whole
-                || matches!(&**key, "." | "..")
-                || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-            {
-                errors.invalid_value(
-                    &value,
-                    key,
-                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
-                     or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
-                );
+            for why in config_key_errors(key) {
+                errors.invalid_value(&value, key, &why);
             }
         }
     }
@@ -208,52 +92,6 @@ fn data(object: &At<'_>, errors: &mut Errors) {
     let is_secret = object.value.get("kind").and_then(Value::as_str) == Some("Secret");
     if (if is_secret { size / 4 * 3 } else { size }) > MAX {
         errors.too_long(&At { value: object.value, path: if is_secret { "data" } else { "" }.into() }, MAX);
-    }
-}
-
-fn service(spec: &At<'_>, errors: &mut Errors) {
-    let kind = spec.field("type");
-    errors.one_of(&kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
-    errors.one_of(&spec.field("sessionAffinity"), &["ClientIP", "None"]);
-    errors.labels(&spec.field("selector"));
-    let (ports, headless) = (spec.field("ports"), spec.field("clusterIP").text() == "None");
-    if kind.text() == "ExternalName" {
-        let name = spec.field("externalName");
-        if name.is_empty() {
-            errors.required(&name, "");
-        } else {
-            for why in names::dns_subdomain_errors(name.text().trim_end_matches('.')) {
-                errors.invalid(&name, &why);
-            }
-        }
-    } else if ports.is_empty() && !headless {
-        errors.required(&ports, "");
-    }
-    let (mut seen, mut pairs) = (HashSet::new(), HashSet::new());
-    let many = ports.items().count() > 1;
-    for port in ports.items() {
-        let (name, number, protocol) = (port.field("name"), port.field("port"), port.field("protocol"));
-        if name.is_empty() {
-            if many {
-                errors.required(&name, "");
-            }
-        } else {
-            errors.if_named(&name, names::dns_label_errors);
-            if !seen.insert(name.text()) {
-                errors.duplicate(&name);
-            }
-        }
-        errors.port(&number);
-        errors.one_of(&protocol, &["SCTP", "TCP", "UDP"]);
-        if kind.text() != "ExternalName" {
-            errors.port_or_name(&port.field("targetPort"));
-        }
-        if kind.text() == "ClusterIP" && port.field("nodePort").value.as_i64().unwrap_or(0) != 0 {
-            errors.forbidden(&port.field("nodePort"), "may not be used when `type` is 'ClusterIP'");
-        }
-        if !pairs.insert((number.value.as_i64(), protocol.text())) {
-            errors.duplicate(&port);
-        }
     }
 }
 

@@ -1,82 +1,24 @@
 //! Pods and their templates. Source: upstream `pkg/apis/core/validation/validation.go`.
 
+use core::net::IpAddr;
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::check::{At, Errors, port_name_errors, same};
+use super::{
+    check::{At, Errors, port_name_errors, same},
+    placement::placement,
+    volume,
+};
 use crate::{names, quantity};
 
-/// Kinds of volumes in the order in which upstream looks at them: all but the first are too many.
-const SOURCES: &[&str] = &[
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-];
+/// Of a pod's own resolver configuration.
+const MOST_NAMESERVERS: usize = 3;
+const MOST_SEARCHES: usize = 32;
 
 /// The spec of a pod or template; `policies` are the restart policies that may be.
 pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
-    let mut volumes = HashSet::new();
-    for volume in spec.field("volumes").items() {
-        let name = volume.field("name");
-        errors.named(&name, names::dns_label_errors);
-        if !name.is_empty() && !volumes.insert(name.text()) {
-            errors.duplicate(&name);
-        }
-        let mut sources: Vec<&str> = volume
-            .value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(k, v)| *k != "name" && !v.is_null())
-            .map(|(k, _)| k.as_str())
-            .collect();
-        sources.sort_by_key(|s| SOURCES.iter().position(|known| known == s));
-        match sources.as_slice() {
-            [] => errors.required(&volume, "must specify a volume type"),
-            [_, more @ ..] => {
-                for source in more {
-                    errors.forbidden(&volume.field(source), "may not specify more than 1 volume type");
-                }
-            }
-        }
-        let path = volume.field("hostPath");
-        if path.exists() && path.field("path").is_empty() {
-            errors.required(&path.field("path"), "");
-        }
-        for (source, field) in [("secret", "secretName"), ("persistentVolumeClaim", "claimName")] {
-            let source = volume.field(source);
-            if source.exists() && source.field(field).is_empty() {
-                errors.required(&source.field(field), "");
-            }
-        }
-    }
+    let volumes = volume::volumes(&spec.field("volumes"), errors);
     let containers_at = spec.field("containers");
     if containers_at.is_empty() {
         errors.required(&containers_at, "");
@@ -110,26 +52,63 @@ pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
         }
     }
     super::security::pod(&spec.field("securityContext"), errors);
-    errors.labels(&spec.field("nodeSelector"));
+    placement(spec, errors);
+    details(spec, errors);
+}
+
+/// Names, addresses and switches of a pod.
+fn details(spec: &At<'_>, errors: &mut Errors) {
     errors.if_named(&spec.field("serviceAccountName"), names::dns_subdomain_errors);
     errors.if_named(&spec.field("nodeName"), names::dns_subdomain_errors);
     errors.if_named(&spec.field("hostname"), names::dns_label_errors);
     errors.if_named(&spec.field("subdomain"), names::dns_label_errors);
-    for toleration in spec.field("tolerations").items() {
-        let (key, operator) = (toleration.field("key"), toleration.field("operator"));
-        errors.if_named(&key, names::qualified_name_errors);
-        if key.is_empty() && operator.text() != "Exists" {
-            errors.invalid(
-                &operator,
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
-            );
+    errors.if_named(&spec.field("runtimeClassName"), names::dns_subdomain_errors);
+    for alias in spec.field("hostAliases").items() {
+        let ip = alias.field("ip");
+        if ip.text().parse::<IpAddr>().is_err() {
+            errors.invalid(&ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
         }
-        if operator.text() == "Exists" && !toleration.field("value").is_empty() {
-            errors.invalid(&operator, "value must be empty when `operator` is 'Exists'");
+        for name in alias.field("hostnames").items() {
+            for why in names::dns_subdomain_errors(name.text()) {
+                errors.invalid(&name, &why);
+            }
         }
-        let effect = toleration.field("effect");
-        if !effect.is_empty() {
-            errors.if_set_one_of(&effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    }
+    for gate in spec.field("readinessGates").items() {
+        let kind = gate.field("conditionType");
+        for why in names::qualified_name_errors(kind.text()) {
+            errors.invalid(&kind, &why);
+        }
+    }
+    for secret in spec.field("imagePullSecrets").items() {
+        if secret.field("name").is_empty() {
+            errors.required(&secret.field("name"), "");
+        }
+    }
+    let both =
+        |a: &str, b: &str| spec.field(a).value == &Value::Bool(true) && spec.field(b).value == &Value::Bool(true);
+    if both("shareProcessNamespace", "hostPID") {
+        errors
+            .invalid(&spec.field("shareProcessNamespace"), "ShareProcessNamespace and HostPID cannot both be enabled");
+    }
+    let os = spec.field("os");
+    if os.exists() {
+        errors.one_of(&os.field("name"), &["linux", "windows"]);
+    }
+    let config = spec.field("dnsConfig");
+    let (servers, searches) = (config.field("nameservers"), config.field("searches"));
+    if servers.items().count() > MOST_NAMESERVERS {
+        errors.invalid(&servers, &format!("must not have more than {MOST_NAMESERVERS} nameservers"));
+    }
+    for server in servers.items().filter(|s| s.text().parse::<IpAddr>().is_err()) {
+        errors.invalid(&server, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    }
+    if searches.items().count() > MOST_SEARCHES {
+        errors.invalid(&searches, &format!("must not have more than {MOST_SEARCHES} search paths"));
+    }
+    for option in config.field("options").items() {
+        if option.field("name").is_empty() {
+            errors.required(&option.field("name"), "must not be empty");
         }
     }
 }
@@ -167,6 +146,14 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
         }
         errors.one_of(&port.field("protocol"), &["SCTP", "TCP", "UDP"]);
     }
+    environment(container, errors);
+    mounts(container, volumes, errors);
+    resources(&container.field("resources"), errors);
+    super::security::container(&container.field("securityContext"), errors);
+    hooks(container, list, errors);
+}
+
+fn environment(container: &At<'_>, errors: &mut Errors) {
     for env in container.field("env").items() {
         let (name, value, source) = (env.field("name"), env.field("value"), env.field("valueFrom"));
         if name.is_empty() {
@@ -177,18 +164,47 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
                 "a valid environment variable name must consist only of printable ASCII characters other than '='",
             );
         }
-        if source.exists() {
-            let given = source.value.as_object().map_or(0, |m| m.values().filter(|v| !v.is_null()).count());
-            if !value.is_empty() {
-                errors.invalid_value(&source, "", "may not be specified when `value` is not empty");
-            } else if given == 0 {
-                errors.invalid_value(&source, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`");
-            } else if given > 1 {
-                errors.invalid_value(&source, "", "may not have more than one field specified at a time");
+        if !source.exists() {
+            continue;
+        }
+        for (kind, at) in source.entries().filter(|(_, at)| at.exists()) {
+            let at = At { value: at.value, path: format!("{}.{kind}", source.path) };
+            match kind.as_str() {
+                "fieldRef" => volume::field_ref(&at, volume::ENV_FIELDS, errors),
+                "resourceFieldRef" => volume::resource_field_ref(&at, false, errors),
+                "configMapKeyRef" | "secretKeyRef" => volume::key_selector(&at, errors),
+                _ => {}
             }
         }
+        let given = source.entries().filter(|(_, at)| at.exists()).count();
+        if given == 0 {
+            errors.invalid_value(
+                &source,
+                "",
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+            );
+        } else if !value.is_empty() {
+            errors.invalid_value(&source, "", "may not be specified when `value` is not empty");
+        } else if given > 1 {
+            errors.invalid_value(&source, "", "may not have more than one field specified at a time");
+        }
     }
-    let mut mounts = HashSet::new();
+    for from in container.field("envFrom").items() {
+        let sources = ["configMapRef", "secretRef"].map(|s| from.field(s));
+        let given = sources.iter().filter(|s| s.exists()).count();
+        for source in sources.iter().filter(|s| s.exists() && s.field("name").is_empty()) {
+            errors.required(&source.field("name"), "");
+        }
+        if given == 0 {
+            errors.invalid_value(&from, "", "must specify one of: `configMapRef` or `secretRef`");
+        } else if given > 1 {
+            errors.invalid_value(&from, "", "may not have more than one field specified at a time");
+        }
+    }
+}
+
+fn mounts(container: &At<'_>, volumes: &HashSet<&str>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
     for mount in container.field("volumeMounts").items() {
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
         if name.is_empty() {
@@ -198,36 +214,73 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
         }
         if path.is_empty() {
             errors.required(&path, "");
-        } else if !mounts.insert(path.text()) {
+        } else if !seen.insert(path.text()) {
             errors.invalid(&path, "must be unique");
         }
+        for field in ["subPath", "subPathExpr"] {
+            volume::local_descending_path(&mount.field(field), errors);
+        }
+        if !mount.field("subPath").is_empty() && !mount.field("subPathExpr").is_empty() {
+            errors.invalid(&mount.field("subPathExpr"), "subPathExpr and subPath are mutually exclusive");
+        }
+        let propagation = ["Bidirectional", "HostToContainer", "None"];
+        errors.if_set_one_of(&mount.field("mountPropagation"), &propagation);
     }
-    resources(&container.field("resources"), errors);
-    super::security::container(&container.field("securityContext"), errors);
-    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let probe = container.field(name);
-        if !probe.exists() {
-            continue;
+    for device in container.field("volumeDevices").items() {
+        let (name, path) = (device.field("name"), device.field("devicePath"));
+        if name.is_empty() {
+            errors.required(&name, "");
+        } else if !volumes.contains(name.text()) {
+            errors.not_found(&name);
         }
-        let restartable = container.field("restartPolicy").text() == "Always";
-        if list == "ephemeralContainers" || (list == "initContainers" && !restartable) {
-            errors.forbidden(&probe, "may not be set for init containers without restartPolicy=Always");
-            continue;
-        }
-        handler(&probe, errors);
-        for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-        {
-            errors.non_negative(&probe.field(field));
-        }
-        if name != "readinessProbe" && probe.field("successThreshold").value.as_i64().unwrap_or(1) != 1 {
-            errors.invalid(&probe.field("successThreshold"), "must be 1");
+        if path.is_empty() {
+            errors.required(&path, "");
+        } else if !seen.insert(path.text()) {
+            errors.invalid(&path, "must not already exist in volumeMounts");
         }
     }
-    let lifecycle = container.field("lifecycle");
-    for name in ["postStart", "preStop"] {
-        if lifecycle.field(name).exists() {
-            handler(&lifecycle.field(name), errors);
+}
+
+/// Probes and lifecycle.
+fn hooks(container: &At<'_>, list: &str, errors: &mut Errors) {
+    if list == "ephemeralContainers" {
+        for field in ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources"] {
+            if !container.field(field).is_empty() {
+                errors.forbidden(&container.field(field), "cannot be set for an Ephemeral Container");
+            }
         }
+        return;
+    }
+    let plain_init = list == "initContainers" && container.field("restartPolicy").text() != "Always";
+    for name in ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+        let at = container.field(name);
+        if plain_init && at.exists() {
+            errors.forbidden(&at, "may not be set for init containers without restartPolicy=Always");
+        } else if at.exists() && name == "lifecycle" {
+            for name in ["postStart", "preStop"].iter().filter(|n| at.field(n).exists()) {
+                handler(&at.field(name), errors);
+            }
+        } else if at.exists() {
+            probe(name, &at, errors);
+        }
+    }
+}
+
+fn probe(name: &str, probe: &At<'_>, errors: &mut Errors) {
+    handler(probe, errors);
+    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        errors.non_negative(&probe.field(field));
+    }
+    let grace = probe.field("terminationGracePeriodSeconds");
+    if name == "readinessProbe" {
+        if grace.exists() {
+            errors.invalid(&grace, "must not be set for readinessProbes");
+        }
+        return;
+    }
+    errors.positive(&grace);
+    if probe.field("successThreshold").value.as_i64().unwrap_or(1) != 1 {
+        errors.invalid(&probe.field("successThreshold"), "must be 1");
     }
 }
 
@@ -241,10 +294,21 @@ fn handler(handler: &At<'_>, errors: &mut Errors) {
         count += 1;
         if count > 1 {
             errors.forbidden(&action, "may not specify more than 1 handler type");
-        } else if kind == "exec" && action.field("command").is_empty() {
-            errors.required(&action.field("command"), "");
-        } else if matches!(kind, "httpGet" | "tcpSocket") {
-            errors.port_or_name(&action.field("port"));
+            continue;
+        }
+        match kind {
+            "exec" if action.field("command").is_empty() => errors.required(&action.field("command"), ""),
+            "httpGet" => {
+                if action.field("path").is_empty() {
+                    errors.required(&action.field("path"), "");
+                }
+                errors.port_or_name(&action.field("port"));
+                errors.if_set_one_of(&action.field("scheme"), &["HTTP", "HTTPS"]);
+            }
+            "tcpSocket" => errors.port_or_name(&action.field("port")),
+            "grpc" => errors.port(&action.field("port")),
+            "sleep" => errors.non_negative(&action.field("seconds")),
+            _ => {}
         }
     }
     if count == 0 {

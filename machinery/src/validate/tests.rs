@@ -1,3 +1,5 @@
+mod refusals;
+
 use serde_json::json;
 
 use super::*;

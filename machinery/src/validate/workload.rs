@@ -42,7 +42,7 @@ fn selected(spec: &At<'_>, kind: &str, errors: &mut Errors) {
 }
 
 /// A number or a percentage that is not negative.
-fn int_or_percent(at: &At<'_>, errors: &mut Errors) {
+pub(super) fn int_or_percent(at: &At<'_>, errors: &mut Errors) {
     match at.value {
         Value::String(text) => {
             let digits = text.strip_suffix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -111,15 +111,34 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
             } else {
                 template(&spec, &["Always"], errors);
             }
+            let strategy = spec.field("updateStrategy");
             if descriptor.plural != "replicasets" {
-                errors.if_set_one_of(&spec.field("updateStrategy").field("type"), &["OnDelete", "RollingUpdate"]);
+                errors.if_set_one_of(&strategy.field("type"), &["OnDelete", "RollingUpdate"]);
+            }
+            if descriptor.plural == "daemonsets" && strategy.field("type").text() == "RollingUpdate" {
+                rolling_daemons(&strategy.field("rollingUpdate"), errors);
             }
             let management = spec.field("podManagementPolicy");
             if management.exists() && !matches!(management.text(), "OrderedReady" | "Parallel") {
                 errors.invalid(&management, "must be 'OrderedReady' or 'Parallel'");
             }
             if descriptor.plural == "statefulsets" {
-                errors.non_negative(&spec.field("updateStrategy").field("rollingUpdate").field("partition"));
+                let rolling = strategy.field("rollingUpdate");
+                if strategy.field("type").text() == "OnDelete" && rolling.exists() {
+                    errors.invalid(&rolling, "only allowed for updateStrategy 'RollingUpdate'");
+                }
+                errors.non_negative(&rolling.field("partition"));
+                if rolling.field("maxUnavailable").exists() {
+                    int_or_percent(&rolling.field("maxUnavailable"), errors);
+                    if is_zero(&rolling.field("maxUnavailable")) {
+                        errors.invalid(&rolling.field("maxUnavailable"), "cannot be 0");
+                    }
+                }
+                let retention = spec.field("persistentVolumeClaimRetentionPolicy");
+                for field in ["whenDeleted", "whenScaled"] {
+                    errors.if_set_one_of(&retention.field(field), &["Delete", "Retain"]);
+                }
+                errors.non_negative(&spec.field("ordinals").field("start"));
             }
         }
         "jobs" => {
@@ -199,6 +218,71 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
     }
 }
 
+/// Daemons are replaced by taking the old one away first or by starting the new one first, not both.
+fn rolling_daemons(rolling: &At<'_>, errors: &mut Errors) {
+    if !rolling.exists() {
+        errors.required(rolling, "");
+        return;
+    }
+    let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
+    for at in [&unavailable, &surge].into_iter().filter(|at| at.exists()) {
+        int_or_percent(at, errors);
+        if at.text().strip_suffix('%').and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n > 100) {
+            errors.invalid(at, "must not be greater than 100%");
+        }
+    }
+    let some = |at: &At<'_>| at.exists() && !is_zero(at);
+    match (some(&unavailable), some(&surge)) {
+        (true, true) => errors.invalid(&surge, "may not be set when maxUnavailable is set"),
+        (false, false) => errors.required(&unavailable, "cannot be 0 when maxSurge is 0"),
+        _ => {}
+    }
+}
+
+/// What a job makes of failed pods.
+fn failure_policy(spec: &At<'_>, errors: &mut Errors) {
+    const MOST_RULES: usize = 20;
+    let policy = spec.field("podFailurePolicy");
+    if !policy.exists() {
+        return;
+    }
+    let restart = spec.field("template").field("spec").field("restartPolicy");
+    if restart.text() != "Never" {
+        errors.invalid(&restart, "only \"Never\" is supported when podFailurePolicy is specified");
+    }
+    let rules = policy.field("rules");
+    if rules.items().count() > MOST_RULES {
+        errors.too_many(&rules, MOST_RULES);
+    }
+    for rule in rules.items() {
+        let (action, codes, conditions) =
+            (rule.field("action"), rule.field("onExitCodes"), rule.field("onPodConditions"));
+        errors.one_of(&action, &["Count", "FailIndex", "FailJob", "Ignore"]);
+        if action.text() == "FailIndex" && !spec.field("backoffLimitPerIndex").exists() {
+            errors.invalid(&action, "requires the backoffLimitPerIndex to be set");
+        }
+        match (codes.exists(), conditions.is_empty()) {
+            (true, false) => {
+                errors.invalid(&rule, "specifying both OnExitCodes and OnPodConditions is not supported");
+            }
+            (false, true) => errors.invalid(&rule, "specifying one of OnExitCodes and OnPodConditions is required"),
+            _ => {}
+        }
+        if codes.exists() {
+            errors.one_of(&codes.field("operator"), &["In", "NotIn"]);
+            let values = codes.field("values");
+            if values.is_empty() {
+                errors.invalid(&values, "at least one value is required");
+            }
+            for value in values.items() {
+                if codes.field("operator").text() == "In" && value.value.as_i64() == Some(0) {
+                    errors.invalid(&value, "must not be 0 for the In operator");
+                }
+            }
+        }
+    }
+}
+
 fn job(spec: &At<'_>, errors: &mut Errors) {
     for field in [
         "parallelism",
@@ -216,6 +300,15 @@ fn job(spec: &At<'_>, errors: &mut Errors) {
     if mode.text() == "Indexed" && !spec.field("completions").exists() {
         errors.required(&spec.field("completions"), "when completion mode is Indexed");
     }
+    if mode.text() != "Indexed" {
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"] {
+            if spec.field(field).exists() {
+                errors.invalid(&spec.field(field), "requires indexed completion mode");
+            }
+        }
+    }
+    errors.if_set_one_of(&spec.field("podReplacementPolicy"), &["Failed", "TerminatingOrFailed"]);
+    failure_policy(spec, errors);
     template(spec, &["OnFailure", "Never"], errors);
 }
 

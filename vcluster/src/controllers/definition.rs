@@ -17,25 +17,24 @@ pub(super) async fn reconcile(cx: &Context<'_>, name: &str) -> Result<Option<Tim
     let definition = cx.find(DEFINITIONS, "", name).await?;
     let Some(definition) = definition else {
         let group = name.split_once('.').map_or("", |(_, group)| group);
-        rename_others(cx, group, name).await?;
+        accept_names(cx, group).await?;
         return Ok(None);
     };
     if is_deleting(&definition) && list(&definition, "/metadata/finalizers").iter().any(|f| f == names::CLEANUP) {
         return clean_up(cx, definition).await;
     }
-    // It may have let go of a name.
-    rename_others(cx, text(&definition, "/spec/group"), name).await?;
+    // It may have let go of a name, or whoever wrote its status has dropped what says that it has its own.
+    accept_names(cx, text(&definition, "/spec/group")).await?;
     Ok(None)
 }
 
 /// Gives names to the definitions of a group that wait for them.
-async fn rename_others(cx: &Context<'_>, group: &str, except: &str) -> Result<(), Failure> {
+async fn accept_names(cx: &Context<'_>, group: &str) -> Result<(), Failure> {
     let all = cx.list(DEFINITIONS, "").await?;
     for waiting in all.iter().filter(|d| {
         text(d, "/spec/group") == group
-            && object::name(d) != except
             && !is_deleting(d)
-            && !names::is_true(d, "NamesAccepted")
+            && !(names::is_true(d, "NamesAccepted") && names::is_true(d, "Established"))
     }) {
         let mut changed = waiting.clone();
         names::accept(&mut changed, &all, &rfc3339(cx.now));

@@ -3,6 +3,7 @@
 mod cluster_roles;
 mod cron_jobs;
 mod daemon_sets;
+mod definitions;
 mod deployments;
 mod disruption;
 mod endpoint_slice_mirroring;
