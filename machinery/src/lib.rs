@@ -19,3 +19,4 @@ mod shape;
 pub mod status;
 pub mod table;
 pub mod validate;
+pub mod version;

@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod pki;
+pub mod renewal;
 pub mod serve;
 pub mod tasks;
 pub mod telemetry;

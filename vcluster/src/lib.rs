@@ -36,14 +36,11 @@ pub mod streams;
 mod subresource;
 pub mod user;
 
-/// The version of Kubernetes that clusters say they are.
-pub const KUBERNETES_VERSION: &str = "v1.36.0";
-
 #[cfg(fuzzing)]
 pub use streaming::fuzzing;
 
 pub use config::Config;
-pub use control_planes::{ControlPlanes, Peer};
+pub use control_planes::{ControlPlanes, NewCluster, Peer};
 pub use user::User;
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ mod pods;
 mod policies;
 mod quotas;
 mod resource_metrics;
+mod rotation;
+mod versions;
 mod watches;
 mod webhooks;
 

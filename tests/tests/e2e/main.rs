@@ -12,5 +12,6 @@ mod kubectl;
 mod postgres;
 mod readme;
 mod usage;
+mod versions;
 mod whole_path;
 mod workloads;
