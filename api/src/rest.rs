@@ -76,6 +76,21 @@ pub struct CreateEnvironment {
     /// Parameters by name: JSON values, or strings, which are parsed by the parameter's type.
     #[serde(default)]
     pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Minor version of Kubernetes, such as `1.35`; else the template's, else the server's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+}
+
+/// Body of `POST /api/v1/environments/NAME/rotate-ca`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateCa {
+    /// The old authority counts no more as soon as the new one signs. Ends an overlap that is under way.
+    #[serde(default)]
+    pub now: bool,
+    /// Seconds for which the old authority still counts: a day when nothing is said, at most 90 days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_seconds: Option<u64>,
 }
 
 /// A template, with what a person can set.
@@ -244,6 +259,9 @@ pub enum Operation {
     Create,
     /// Deletes an environment and everything it has on workers.
     Delete,
+    /// Gives an environment another certificate authority.
+    #[serde(rename = "rotate-ca")]
+    RotateCa,
 }
 
 /// Whether a job or step is done.

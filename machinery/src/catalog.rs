@@ -3,7 +3,9 @@
 
 mod builtin;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use crate::version::MinorVersion;
 
 /// One resource in one version.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,8 @@ pub struct Descriptor {
     pub custom: bool,
     /// Whether objects have `metadata.generation` that grows with `spec`.
     pub has_generation: bool,
+    /// The version of Kubernetes that the resource is served in: fields that it does not have are unknown.
+    pub kubernetes: MinorVersion,
     /// What the CustomResourceDefinition says of this version.
     pub definition: Option<Arc<crate::crd::Version>>,
 }
@@ -75,14 +79,26 @@ impl Descriptor {
 /// All resources that one virtual cluster serves.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
+    kubernetes: MinorVersion,
     rows: Vec<Arc<Descriptor>>,
 }
 
 impl Catalog {
-    /// The built-in resources of Kubernetes 1.36 (GA and default-on beta), in upstream's order of groups.
+    /// The built-in resources of [`MinorVersion::DEFAULT`].
     pub fn builtin() -> &'static Self {
-        static BUILTIN: std::sync::OnceLock<Catalog> = std::sync::OnceLock::new();
-        BUILTIN.get_or_init(|| Self { rows: builtin::rows() })
+        Self::of(MinorVersion::DEFAULT)
+    }
+
+    /// The built-in resources of a version of Kubernetes (GA and default-on beta), in upstream's order of groups. Made on first use.
+    pub fn of(kubernetes: MinorVersion) -> &'static Self {
+        static BUILTIN: [OnceLock<Catalog>; MinorVersion::NEWEST.index() + 1] =
+            [const { OnceLock::new() }; MinorVersion::NEWEST.index() + 1];
+        BUILTIN[kubernetes.index()].get_or_init(|| Self { kubernetes, rows: builtin::rows(kubernetes) })
+    }
+
+    /// The version of Kubernetes.
+    pub fn kubernetes(&self) -> MinorVersion {
+        self.kubernetes
     }
 
     /// All rows: groups in upstream's priority order, preferred version first, resources by name.
@@ -112,6 +128,6 @@ impl Catalog {
     pub fn with(&self, rows: impl IntoIterator<Item = Arc<Descriptor>>) -> Self {
         let mut all = self.rows.clone();
         all.extend(rows);
-        Self { rows: all }
+        Self { kubernetes: self.kubernetes, rows: all }
     }
 }

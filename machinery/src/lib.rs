@@ -21,3 +21,4 @@ mod shape;
 pub mod status;
 pub mod table;
 pub mod validate;
+pub mod version;

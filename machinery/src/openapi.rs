@@ -25,8 +25,8 @@ fn path_of(row: &Descriptor) -> String {
     if row.group.is_empty() { format!("api/{}", row.version) } else { format!("apis/{}/{}", row.group, row.version) }
 }
 
-fn info() -> Value {
-    json!({ "title": "Kubernetes", "version": "v1.36.0" })
+fn info(catalog: &Catalog) -> Value {
+    json!({ "title": "Kubernetes", "version": catalog.kubernetes().git_version() })
 }
 
 /// The index at `/openapi/v3`: path (`api/v1`, `apis/apps/v1`) to content hash.
@@ -37,6 +37,7 @@ pub fn v3_index(catalog: &Catalog) -> Vec<(String, String)> {
         let at = hashes.iter().position(|(p, _)| *p == path).unwrap_or_else(|| {
             let mut start = Sha256::new();
             start.update(env!("CARGO_PKG_VERSION"));
+            start.update([catalog.kubernetes().number()]);
             start.update(include_str!("../facts/schema.txt"));
             hashes.push((path, start));
             hashes.len() - 1
@@ -62,11 +63,11 @@ pub fn v3(catalog: &Catalog, path: &str) -> Option<Value> {
     if rows.is_empty() {
         return None;
     }
-    let mut schemas = schemas::Schemas::new(Form::V3);
+    let mut schemas = schemas::Schemas::new(Form::V3, catalog.kubernetes());
     let paths = paths(&rows, &mut schemas);
     Some(json!({
         "openapi": "3.0.0",
-        "info": info(),
+        "info": info(catalog),
         "paths": paths,
         "components": { "schemas": schemas.finish() },
     }))
@@ -75,9 +76,9 @@ pub fn v3(catalog: &Catalog, path: &str) -> Option<Value> {
 /// The whole `/openapi/v2` document as JSON.
 pub fn v2(catalog: &Catalog) -> Value {
     let rows: Vec<&Descriptor> = catalog.rows().iter().map(|r| &**r).collect();
-    let mut schemas = schemas::Schemas::new(Form::V2);
+    let mut schemas = schemas::Schemas::new(Form::V2, catalog.kubernetes());
     let paths = paths(&rows, &mut schemas);
-    json!({ "swagger": "2.0", "info": info(), "paths": paths, "definitions": schemas.finish() })
+    json!({ "swagger": "2.0", "info": info(catalog), "paths": paths, "definitions": schemas.finish() })
 }
 
 /// The definitions of [`v2`] in protobuf (`application/com.github.proto-openapi.spec.v2@v1.0+protobuf`), which kubectl before 1.29
@@ -97,6 +98,7 @@ fn paths(rows: &[&Descriptor], schemas: &mut schemas::Schemas) -> Map<String, Va
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::version::MinorVersion;
 
     fn refs(value: &Value, found: &mut Vec<String>) {
         match value {
@@ -113,9 +115,12 @@ mod tests {
 
     #[test]
     fn every_reference_leads_somewhere() {
-        let catalog = Catalog::builtin();
-        let documents = v3_index(catalog).into_iter().map(|(path, _)| v3(catalog, &path).unwrap());
-        for document in documents.chain([v2(catalog)]) {
+        let of = |version| {
+            let catalog = Catalog::of(version);
+            let documents = v3_index(catalog).into_iter().map(|(path, _)| v3(catalog, &path).unwrap());
+            documents.chain([v2(catalog)]).collect::<Vec<_>>()
+        };
+        for document in MinorVersion::all().flat_map(of) {
             let mut found = Vec::new();
             refs(&document, &mut found);
             assert!(!found.is_empty());
@@ -144,6 +149,22 @@ mod tests {
         assert_eq!(spec["required"], json!(["selector", "template"]));
         assert_eq!(spec["properties"]["replicas"]["format"], "int32");
         assert_eq!(spec["properties"]["strategy"]["x-kubernetes-patch-strategy"], "retainKeys");
+    }
+
+    #[test]
+    fn every_version_has_its_own_fields() {
+        let spec = |version: MinorVersion| {
+            let document = v3(Catalog::of(version), "api/v1").unwrap();
+            assert_eq!(document["info"]["version"], version.git_version());
+            document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"].clone()
+        };
+        assert!(spec(MinorVersion::OLDEST)["hostnameOverride"].is_null());
+        assert!(spec(MinorVersion::DEFAULT)["hostnameOverride"].is_object());
+        assert!(spec(MinorVersion::DEFAULT)["evictionResponders"].is_null());
+        assert!(spec(MinorVersion::NEWEST)["evictionResponders"].is_object());
+        let hashes: std::collections::BTreeSet<String> =
+            MinorVersion::all().map(|v| v3_index(Catalog::of(v))[0].1.clone()).collect();
+        assert_eq!(hashes.len(), MinorVersion::all().count());
     }
 
     #[test]

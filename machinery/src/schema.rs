@@ -1,5 +1,5 @@
 //! Compact schemas of all built-in kinds, generated from facts: field names, types, merge and list keys,
-//! defaults, protobuf numbers.
+//! defaults, protobuf numbers. There is one graph for all versions of Kubernetes; fields say which ones have them.
 
 mod decode;
 mod facts;
@@ -13,6 +13,8 @@ pub(crate) use decode::decode_metadata;
 pub use decode::{Strict, decode, decode_kind};
 pub(crate) use json::STACK_DEPTH;
 pub use json::{check_depth, parse_json};
+
+use crate::version::{MinorVersion, Versions};
 
 /// Kinds of meta/v1 that are registered in every group and version.
 const EVERYWHERE: [&str; 8] = [
@@ -62,8 +64,10 @@ pub struct Field {
     pub name: &'static str,
     /// What it holds.
     pub kind: FieldType,
-    /// Must be there.
-    pub required: bool,
+    /// The versions of Kubernetes that have it (of those that have its type).
+    pub versions: Versions,
+    /// The versions in which it must be there.
+    pub required: Option<Versions>,
     /// How server-side apply merges it, if it is a list.
     pub list: ListType,
     /// Server-side apply takes it as one value (`mapType: atomic`), if it is a map or struct.
@@ -82,6 +86,13 @@ pub struct Field {
     pub wrapped: bool,
     /// Value that is meant when it is left out.
     pub default: Option<Value>,
+}
+
+impl Field {
+    /// Whether it must be there.
+    pub fn is_required(&self, version: MinorVersion) -> bool {
+        self.required.is_some_and(|versions| versions.contain(version))
+    }
 }
 
 /// What a field holds.
@@ -152,7 +163,12 @@ pub struct PatchStrategy {
 }
 
 impl Type {
-    /// The field of this JSON name.
+    /// The field of this JSON name, in a version of Kubernetes.
+    pub fn field_in(&self, name: &str, version: MinorVersion) -> Option<&Field> {
+        self.field(name).filter(|f| f.versions.contain(version))
+    }
+
+    /// The field of this JSON name, whatever version has it.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.binary_search_by(|f| f.name.cmp(name)).ok().map(|i| &self.fields[i])
     }

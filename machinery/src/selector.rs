@@ -28,6 +28,7 @@ pub(crate) mod testing {
             storage_version: "v1".into(),
             custom: false,
             has_generation: false,
+            kubernetes: crate::version::MinorVersion::DEFAULT,
             definition: None,
         }
     }

@@ -9,6 +9,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{JobState, LogLine, Operation, Phase, Step},
 };
+use vctl_machinery::version::MinorVersion;
 use vctl_store::{Entry, Expect, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant, Watch, Write};
 
 use crate::error::Error;
@@ -30,6 +31,9 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) template: String,
     pub(crate) template_version: String,
     pub(crate) parameters: BTreeMap<String, serde_json::Value>,
+    /// The Kubernetes that it is.
+    #[serde(default)]
+    pub(crate) kubernetes_version: MinorVersion,
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) created_at: Timestamp,
@@ -73,6 +77,9 @@ pub(crate) struct JobDoc {
     pub(crate) error: String,
     /// Whether whoever runs the job is told to stop.
     pub(crate) cancel: bool,
+    /// Of a change of the certificate authority: how long the old one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) overlap_seconds: Option<u64>,
 }
 
 /// Who works on a job, and until when.

@@ -1,5 +1,6 @@
 //! What a person can do with environments. Every change writes intent, audit entry and job in one transaction.
 
+mod authority;
 mod backup;
 pub(crate) mod changes;
 
@@ -11,6 +12,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{AuditEntry, CreateEnvironment, Environment, Job, JobState, Operation, Phase, PodCounts},
 };
+use vctl_machinery::version::MinorVersion;
 use vctl_runtime::clock::Clock;
 use vctl_store::{Expect, Revision, StoreError, Write};
 
@@ -88,6 +90,12 @@ impl Environments {
             }
             other => other,
         })?;
+        let given = request.kubernetes_version.map(|text| text.parse::<MinorVersion>()).transpose();
+        let given = given.map_err(|e| Error::Invalid {
+            kind: "unknown-kubernetes-version",
+            detail: e.to_string(),
+            nearest: Vec::new(),
+        })?;
         let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
         let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
         render::render(&template, name.as_str(), &all)?;
@@ -101,6 +109,7 @@ impl Environments {
             template: template.manifest.name.clone(),
             template_version: template.manifest.version.clone(),
             parameters: resolved.public,
+            kubernetes_version: given.or(template.manifest.kubernetes_version).unwrap_or_default(),
             phase: Phase::Creating,
             message: String::new(),
             created_at: now,
@@ -110,7 +119,7 @@ impl Environments {
         };
         let detail = json!({
             "template": environment.template, "templateVersion": environment.template_version,
-            "parameters": environment.parameters, "job": job.id,
+            "parameters": environment.parameters, "kubernetesVersion": environment.kubernetes_version, "job": job.id,
         });
         let mut writes = vec![
             put(&environment, Expect::Absent)?,
@@ -306,7 +315,7 @@ impl Environments {
         let doc = stored.value;
         Environment {
             server: self.planes.server(&doc.name),
-            kubernetes_version: self.planes.kubernetes_version(),
+            kubernetes_version: doc.kubernetes_version.git_version(),
             name: doc.name,
             uid: doc.uid,
             template: doc.template,

@@ -60,6 +60,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/environments/{name}", SignedIn, get(api::get_environment)),
         row("DELETE", "/api/v1/environments/{name}", SignedIn, delete(api::delete_environment)),
         row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
+        row("POST", "/api/v1/environments/{name}/rotate-ca", Admin, post(api::rotate_ca)),
         row("GET", "/api/v1/environments/{name}/snapshot", Admin, get(backup::snapshot)),
         row("POST", "/api/v1/environments/{name}/restore", Admin, backup::limited(post(backup::restore))),
         row("POST", "/api/v1/environments/{name}/compact", Admin, post(backup::compact)),

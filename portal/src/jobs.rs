@@ -7,6 +7,7 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod rotate;
 pub(crate) mod runner;
 pub(crate) mod work;
 
@@ -29,6 +30,7 @@ pub(crate) fn new(
     let steps = match operation {
         Operation::Create => create::STEPS.as_slice(),
         Operation::Delete => delete::STEPS.as_slice(),
+        Operation::RotateCa => rotate::STEPS.as_slice(),
     };
     let step = |name: &&str| Step {
         name: (*name).to_owned(),
@@ -54,6 +56,7 @@ pub(crate) fn new(
         finished_at: None,
         error: String::new(),
         cancel: false,
+        overlap_seconds: None,
     }
 }
 

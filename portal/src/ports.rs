@@ -7,6 +7,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{PodCounts, Worker},
 };
+use vctl_machinery::version::MinorVersion;
 use vctl_store::TenantBackup;
 
 /// Why a call failed.
@@ -68,11 +69,31 @@ pub enum Applied {
     Unchanged,
 }
 
+/// A step on the way to another certificate authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthorityStep {
+    /// A new one is made and trusted beside the old one. With `at_once`, an overlap that is under way is left as it is, for
+    /// [`AuthorityStep::Drop`] to end.
+    Announce {
+        /// The old one is to be dropped in the same job.
+        at_once: bool,
+    },
+    /// All namespaces hold what is trusted.
+    Publish,
+    /// The new one signs; the old one is trusted for a while.
+    Switch {
+        /// How long.
+        overlap: std::time::Duration,
+    },
+    /// The old one is trusted no more.
+    Drop,
+}
+
 /// The virtual control planes.
 #[async_trait::async_trait]
 pub trait ControlPlanes: Send + Sync {
     /// Creates the virtual cluster of an environment; nothing when it is there already.
-    async fn create(&self, name: &EnvironmentName) -> Result<(), PortError>;
+    async fn create(&self, name: &EnvironmentName, kubernetes: MinorVersion) -> Result<(), PortError>;
 
     /// Whether the virtual cluster is there.
     async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError>;
@@ -95,6 +116,9 @@ pub trait ControlPlanes: Send + Sync {
     /// Removes the virtual cluster with everything in it; nothing when it is not there.
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError>;
 
+    /// One step of giving the virtual cluster another certificate authority; a step that was made already changes nothing.
+    async fn change_authority(&self, name: &EnvironmentName, step: AuthorityStep) -> Result<(), PortError>;
+
     /// Everything in the virtual cluster, at one moment.
     async fn snapshot(&self, name: &EnvironmentName) -> Result<TenantBackup, PortError>;
 
@@ -109,9 +133,6 @@ pub trait ControlPlanes: Send + Sync {
 
     /// Address of its API server.
     fn server(&self, name: &EnvironmentName) -> String;
-
-    /// The Kubernetes version that virtual clusters serve, such as `v1.36.0`.
-    fn kubernetes_version(&self) -> String;
 }
 
 /// The workers.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use vctl_api::rest;
+use vctl_machinery::version::MinorVersion;
 
 /// A template that cannot be used, with the place in its files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +63,9 @@ pub struct Manifest {
     /// What can be set.
     #[serde(default)]
     pub parameters: Vec<rest::Parameter>,
+    /// Minor version of Kubernetes that environments get unless another is asked for.
+    #[serde(default)]
+    pub kubernetes_version: Option<MinorVersion>,
     /// How long its workloads may take to become ready.
     #[serde(default)]
     pub ready_timeout_seconds: Option<u64>,

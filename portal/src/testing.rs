@@ -18,13 +18,14 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{Job, PodCounts, Worker},
 };
+use vctl_machinery::version::MinorVersion;
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Entry, Export, Key, MemoryStore, SqliteStore, Store, TenantBackup};
 
 use crate::{
     JobsConfig, Portal, PortalConfig,
     jobs::ended,
-    ports::{Applied, ControlPlanes, PortError, Readiness, Workers, Workload},
+    ports::{Applied, AuthorityStep, ControlPlanes, PortError, Readiness, Workers, Workload},
 };
 
 /// Played control planes. What was done to them is their state, so that a repeated call shows.
@@ -68,7 +69,7 @@ impl FakePlanes {
 
 #[async_trait::async_trait]
 impl ControlPlanes for FakePlanes {
-    async fn create(&self, name: &EnvironmentName) -> Result<(), PortError> {
+    async fn create(&self, name: &EnvironmentName, _: MinorVersion) -> Result<(), PortError> {
         self.enter("create").await?;
         self.state().clusters.entry(name.to_string()).or_default();
         Ok(())
@@ -116,6 +117,14 @@ impl ControlPlanes for FakePlanes {
         Ok(())
     }
 
+    async fn change_authority(&self, name: &EnvironmentName, step: AuthorityStep) -> Result<(), PortError> {
+        self.enter("change_authority").await?;
+        let mut state = self.state();
+        let cluster = state.clusters.get_mut(name.as_str());
+        cluster.ok_or_else(|| PortError::Permanent("no cluster".to_owned()))?.insert(format!("{step:?}"));
+        Ok(())
+    }
+
     async fn snapshot(&self, name: &EnvironmentName) -> Result<TenantBackup, PortError> {
         self.enter("snapshot").await?;
         let state = self.state();
@@ -149,10 +158,6 @@ impl ControlPlanes for FakePlanes {
 
     fn server(&self, name: &EnvironmentName) -> String {
         format!("https://127.0.0.1:8443/clusters/{name}")
-    }
-
-    fn kubernetes_version(&self) -> String {
-        "v1.36.0".to_owned()
     }
 }
 

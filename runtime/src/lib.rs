@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod metrics;
 pub mod pki;
+pub mod renewal;
 pub mod serve;
 pub mod tasks;
 pub mod telemetry;

@@ -418,6 +418,18 @@ pub fn expires_at(pem: &str) -> Result<Timestamp, PkiError> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).map_err(|e| unreadable(e.to_string()))
 }
 
+/// When the first certificate of a PEM text is to be renewed: after two thirds of its life.
+///
+/// # Errors
+/// [`PkiError::Unreadable`].
+pub fn renew_at(pem: &str) -> Result<Timestamp, PkiError> {
+    let unreadable = |why: String| PkiError::Unreadable { what: "the certificate", why };
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).map_err(|e| unreadable(e.to_string()))?;
+    let certificate = pem.parse_x509().map_err(|e| unreadable(e.to_string()))?;
+    let (from, until) = (certificate.validity().not_before.timestamp(), certificate.validity().not_after.timestamp());
+    Timestamp::from_second(from + (until - from).max(0) / 3 * 2).map_err(|e| unreadable(e.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

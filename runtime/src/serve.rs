@@ -256,6 +256,14 @@ impl Server {
         }
     }
 
+    /// As [`Server::serve`], with another certificate than the listeners'.
+    pub async fn serve_with<S>(&self, tls: Tls, stream: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        Self { tls, ..self.clone() }.serve(stream, peer).await;
+    }
+
     async fn slot(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
         self.slots.clone().acquire_owned().await.ok()
     }

@@ -24,7 +24,7 @@ const DELETED_LEEWAY_SECONDS: i64 = 60;
 pub(crate) async fn authenticate(plane: &Plane, headers: &HeaderMap, peer: &Peer) -> Result<User, ApiError> {
     let mut refused = false;
     if !peer.certificates.is_empty() {
-        match plane.keys.trust.verify(&peer.certificates, plane.now()) {
+        match plane.keys.subject(&peer.certificates, plane.now()) {
             Ok(subject) if !subject.common_name.is_empty() => {
                 let mut user = User::new(subject.common_name, subject.organizations);
                 user.groups.push(AUTHENTICATED.to_owned());
@@ -80,7 +80,12 @@ async fn verify(
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    let Ok(decoded) = jsonwebtoken::decode::<Value>(token, &plane.keys.verify, &validation) else {
+    let id = jsonwebtoken::decode_header(token).ok().and_then(|header| header.kid).unwrap_or_default();
+    let Some(decoded) = plane
+        .keys
+        .verifier(&id, plane.now())
+        .and_then(|key| jsonwebtoken::decode::<Value>(token, key, &validation).ok())
+    else {
         return Ok(Err("the signature is not this cluster's"));
     };
     let claims = decoded.claims;

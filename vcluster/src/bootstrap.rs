@@ -108,14 +108,14 @@ fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'sta
             name,
             json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } }),
         ));
-        objects.push(("configmaps", name, root_ca(&config.server_ca_pem)));
+        objects.push(("configmaps", name, root_ca(&keys.roots(&config.server_ca_pem))));
     }
     objects.push((
         "configmaps",
         "kube-system",
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "extension-apiserver-authentication" },
-            "data": authentication(keys),
+            "data": keys.authentication(),
         }),
     ));
     objects.push(("servicecidrs.networking.k8s.io", "", json!({
@@ -168,17 +168,8 @@ fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'sta
     objects
 }
 
-/// Whom servers in the cluster are to believe.
-fn authentication(keys: &KeysDocument) -> Value {
-    let mut data = json!({ "client-ca-file": keys.client_ca_certificate });
-    if let Some(proxy) = &keys.front_proxy {
-        proxy.describe(&mut data);
-    }
-    data
-}
-
 /// ConfigMap kube-root-ca.crt, without a namespace.
-pub(crate) fn root_ca(server_ca_pem: &str) -> Value {
+pub(crate) fn root_ca(roots_pem: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {
@@ -187,7 +178,7 @@ pub(crate) fn root_ca(server_ca_pem: &str) -> Value {
                 "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal \
                  service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters." },
         },
-        "data": { "ca.crt": server_ca_pem },
+        "data": { "ca.crt": roots_pem },
     })
 }
 

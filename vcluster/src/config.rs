@@ -11,6 +11,15 @@ pub const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// ClusterIP of the Service default/kubernetes: the first address of the range.
 pub const KUBERNETES_IP: &str = "10.96.0.1";
 
+/// Names by which pods reach their API server, besides [`KUBERNETES_IP`].
+pub const IN_CLUSTER_NAMES: &[&str] = &[
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+];
+
 /// Which addresses this process dials for tenants, for webhooks that are given by URL. (Those given as a Service are reached in the
 /// tenant's own pods.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,6 +3,7 @@
 mod backup;
 mod credentials;
 mod history;
+mod rotation;
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use axum::body::Body;
 use http::{Request, Response};
 use serde_json::Value;
 use vctl_api::names::EnvironmentName;
-use vctl_machinery::{catalog::Catalog, status::ApiError};
+use vctl_machinery::{catalog::Catalog, status::ApiError, version::MinorVersion};
 use vctl_runtime::{
     metrics::Exposition,
     pki::{PkiError, Validity},
@@ -28,10 +29,10 @@ use crate::{
     bootstrap,
     client::Client,
     config::Config,
-    controllers::Clients,
+    controllers::{Clients, Roots},
     fairness::Fairness,
     in_process::{Cluster, InProcess},
-    keys::KeysDocument,
+    keys::{self, KeysDocument},
     plane::{self, Plane, Shared},
     server, storage,
     streams::PodStreams,
@@ -52,6 +53,15 @@ pub struct Peer {
 /// begin with it.
 #[derive(Debug, Clone)]
 pub struct Prefix(pub String);
+
+/// What a new cluster is to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewCluster {
+    /// The Kubernetes that it is.
+    pub kubernetes: MinorVersion,
+    /// Nodes that are there from its first moment, so that the first pod finds one.
+    pub nodes: Vec<Value>,
+}
 
 /// All virtual control planes of this process. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -102,8 +112,16 @@ impl ControlPlanes {
     }
 
     fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
-        if let Some(plane) = self.lock().values().find(|p| p.tenant == tenant) {
-            resources.for_each(|r| plane.changed(r));
+        let mut planes = self.lock();
+        let mut keys = false;
+        if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
+            for resource in resources {
+                plane.changed(resource);
+                keys |= resource == keys::RESOURCE;
+            }
+        }
+        if keys {
+            planes.retain(|_, p| p.tenant != tenant);
         }
     }
 
@@ -174,15 +192,22 @@ impl ControlPlanes {
         Ok(plane)
     }
 
-    /// Creates a cluster with everything in it, in one transaction. `nodes` are there from its first moment, so that the first pod
-    /// finds one.
+    /// Creates a cluster of the default version with everything in it, as [`ControlPlanes::create_as`].
     ///
     /// # Errors
     /// 409 AlreadyExists when the name is taken.
     pub async fn create(&self, name: &EnvironmentName, nodes: Vec<Value>) -> Result<(), ApiError> {
+        self.create_as(name, NewCluster { nodes, ..NewCluster::default() }).await
+    }
+
+    /// Creates a cluster with everything in it, in one transaction.
+    ///
+    /// # Errors
+    /// 409 AlreadyExists when the name is taken.
+    pub async fn create_as(&self, name: &EnvironmentName, cluster: NewCluster) -> Result<(), ApiError> {
         let config = &self.shared.config;
-        let keys = KeysDocument::generate(name.as_str(), uuid::Uuid::new_v4().to_string(), config.clock.now(), config)?;
-        let documents = bootstrap::documents(&keys, config, nodes)?;
+        let keys = KeysDocument::generate(name.as_str(), cluster.kubernetes, config.clock.now(), config)?;
+        let documents = bootstrap::documents(&keys, config, cluster.nodes)?;
         match self.shared.store.create_tenant(name.as_str(), documents).await {
             Ok(_) => Ok(()),
             Err(StoreError::Conflict { .. }) => {
@@ -263,6 +288,14 @@ impl ControlPlanes {
         }
     }
 
+    /// The version of Kubernetes that a cluster is.
+    ///
+    /// # Errors
+    /// 404 when there is no such cluster.
+    pub async fn kubernetes(&self, name: &EnvironmentName) -> Result<MinorVersion, ApiError> {
+        Ok(self.plane(name.as_str()).await?.keys.kubernetes)
+    }
+
     /// Calls into a cluster from inside the process. Nothing is read until the first call.
     pub fn client(&self, name: &EnvironmentName, user: User) -> Arc<dyn Client> {
         Arc::new(InProcess::new(self.clone(), Cluster::Name(name.as_str().to_owned()), user))
@@ -308,13 +341,13 @@ impl Clients for ControlPlanes {
             Ok(catalog) => catalog,
             Err(error) => {
                 tracing::warn!(%error, "the resources of a cluster cannot be read; only the built-in ones are known");
-                plane::builtin()
+                plane::builtin(MinorVersion::DEFAULT)
             }
         }
     }
 
-    async fn root_certificate(&self, _tenant: Tenant) -> Result<String, ApiError> {
-        Ok(self.shared.config.server_ca_pem.clone())
+    async fn roots(&self, tenant: Tenant) -> Result<Roots, ApiError> {
+        self.roots_of(tenant).await
     }
 
     async fn check_api_service(&self, tenant: Tenant, api_service: &Value) -> Result<(), String> {

@@ -47,7 +47,7 @@ mod queue;
 mod recorder;
 mod replica_set;
 mod resource_quota;
-mod root_ca;
+pub(crate) mod root_ca;
 mod scan;
 mod scheduler;
 mod service_account;
@@ -82,11 +82,11 @@ pub trait Clients: Send + Sync {
     /// The resources that the virtual cluster serves, custom ones included.
     async fn catalog(&self, tenant: Tenant) -> Arc<Catalog>;
 
-    /// The certificate (PEM) that pods must trust to reach their API server: what `kube-root-ca.crt` holds.
+    /// The certificates that pods must trust to reach their API server.
     ///
     /// # Errors
     /// When the tenant's certificates cannot be read; it is asked again later.
-    async fn root_certificate(&self, tenant: Tenant) -> Result<String, ApiError>;
+    async fn roots(&self, tenant: Tenant) -> Result<Roots, ApiError>;
 
     /// Asks the server of an APIService whether it is there; else says why it is not.
     async fn check_api_service(&self, tenant: Tenant, api_service: &serde_json::Value) -> Result<(), String>;
@@ -102,6 +102,15 @@ pub trait Clients: Send + Sync {
         usages: &[&str],
         validity: Validity,
     ) -> Result<String, ApiError>;
+}
+
+/// What pods must trust to reach their API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roots {
+    /// The certificates (PEM): what `kube-root-ca.crt` holds.
+    pub pem: String,
+    /// When there will be fewer.
+    pub changes_at: Option<jiff::Timestamp>,
 }
 
 /// All controllers of all virtual clusters.

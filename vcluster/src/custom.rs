@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use vctl_machinery::{
     catalog::{Descriptor, Subresource},
     crd::Version,
+    version::MinorVersion,
 };
 
 /// The definitions' own resource.
@@ -130,6 +131,7 @@ fn rows_of(definition: &Value) -> Vec<Arc<Descriptor>> {
                 storage_version: storage_version.clone(),
                 custom: true,
                 has_generation: true,
+                kubernetes: MinorVersion::DEFAULT,
                 definition: Some(compiled(spec, version)),
             })
         })

@@ -1,17 +1,30 @@
-//! What a virtual cluster signs with: the authority of its client certificates and the key of its service account tokens. Kept
-//! as one document under a resource that is no Kubernetes resource and therefore never served.
+//! What a virtual cluster signs with, and what it believes: the authority of its certificates, the keys of its service account tokens, the
+//! issuers of other tokens. Kept as one document under a resource that is no Kubernetes resource and therefore never served.
+
+mod edit;
+mod front_proxy;
+mod rotation;
+mod tokens;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use vctl_machinery::status::ApiError;
-use vctl_runtime::pki::{Authority, ClientTrust, Identity, TokenKey, Validity};
+use vctl_machinery::{status::ApiError, version::MinorVersion};
+use vctl_runtime::pki::{Authority, ClientTrust, Identity, PkiError, Subject, Validity};
 use vctl_store::Key;
 
 use crate::{config::Config, document::Origin};
 
+pub(crate) use edit::edit;
+pub(crate) use front_proxy::{AUTHENTICATION, FrontProxy};
+pub(crate) use rotation::Rotation;
+pub(crate) use tokens::{Earlier, Verifier};
+
+/// Resource of the document.
+pub(crate) const RESOURCE: &str = "pki.vctl.dev";
+
 /// Where the document lives.
 pub(crate) fn key() -> Key {
-    Key::new("pki.vctl.dev", "", "keys")
+    Key::new(RESOURCE, "", "keys")
 }
 
 /// The document.
@@ -23,76 +36,58 @@ pub(crate) struct KeysDocument {
     pub created: String,
     /// Issuer of its service account tokens.
     pub issuer: String,
-    /// Authority of its client certificates.
+    /// The Kubernetes that it is; clusters from before there was a choice are of the default version.
+    #[serde(default)]
+    pub kubernetes: MinorVersion,
+    /// The cluster's authority: of client certificates, and of the serving certificate that pods see.
     pub client_ca_certificate: String,
     client_ca_key: String,
+    /// Whether pods are served by the cluster's own authority; else (clusters from before that) by the server's.
+    #[serde(default)]
+    pub serves: bool,
+    /// How far the change to another authority is, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rotation: Option<Rotation>,
     token_key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_key_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier_token_keys: Vec<Earlier>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    longest_token_seconds: Option<i64>,
     /// What it shows to aggregated APIs; clusters from before there were any have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front_proxy: Option<FrontProxy>,
 }
 
-/// After the cluster's name: the common name of the authority of its client certificates.
+/// After the cluster's name: the common name of its authority.
 pub(crate) const CLIENT_AUTHORITY: &str = "-client-ca";
-/// Name of the ConfigMap in kube-system that tells aggregated APIs whom to believe.
-pub(crate) const AUTHENTICATION: &str = "extension-apiserver-authentication";
-const FRONT_PROXY: &str = "front-proxy-client";
-
-/// The front-proxy authority and the one certificate it has signed. Its key is not kept: it signs nothing else.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct FrontProxy {
-    ca_certificate: String,
-    certificate: String,
-    key: String,
-}
-
-impl FrontProxy {
-    /// A new one.
-    pub(crate) fn generate(name: &str, now: Timestamp) -> Result<Self, ApiError> {
-        let validity = Validity::from_now(now, CA_LIFETIME);
-        let authority = Authority::generate(&format!("{name}-front-proxy-ca"), validity).map_err(ApiError::internal)?;
-        let identity = authority.client(FRONT_PROXY, None, validity).map_err(ApiError::internal)?;
-        Ok(Self {
-            ca_certificate: authority.certificate_pem().to_owned(),
-            certificate: identity.certificate_pem,
-            key: identity.key_pem,
-        })
-    }
-
-    pub(crate) fn identity(&self) -> Identity {
-        Identity { certificate_pem: self.certificate.clone(), key_pem: self.key.clone() }
-    }
-
-    /// What aggregated APIs must know of it, in the data of the ConfigMap.
-    pub(crate) fn describe(&self, data: &mut serde_json::Value) {
-        data["requestheader-client-ca-file"] = self.ca_certificate.clone().into();
-        for (field, value) in [
-            ("allowed-names", FRONT_PROXY),
-            ("username-headers", "X-Remote-User"),
-            ("uid-headers", "X-Remote-Uid"),
-            ("group-headers", "X-Remote-Group"),
-            ("extra-headers-prefix", "X-Remote-Extra-"),
-        ] {
-            data[format!("requestheader-{field}")] = format!("[{value:?}]").into();
-        }
-    }
-}
-
 const CA_LIFETIME: std::time::Duration = std::time::Duration::from_hours(10 * 365 * 24);
 
 impl KeysDocument {
     /// New keys.
-    pub(crate) fn generate(name: &str, uid: String, now: Timestamp, config: &Config) -> Result<Self, ApiError> {
-        let authority = Authority::generate(&format!("{name}{CLIENT_AUTHORITY}"), Validity::from_now(now, CA_LIFETIME))
-            .map_err(ApiError::internal)?;
-        let token = TokenKey::generate().map_err(ApiError::internal)?;
+    pub(crate) fn generate(
+        name: &str,
+        kubernetes: MinorVersion,
+        now: Timestamp,
+        config: &Config,
+    ) -> Result<Self, ApiError> {
+        let validity = Validity::from_now(now, CA_LIFETIME);
+        let authority = Authority::generate(&rotation::common_name(name), validity).map_err(ApiError::internal)?;
+        let token = vctl_runtime::pki::TokenKey::generate().map_err(ApiError::internal)?;
         Ok(Self {
-            uid,
+            uid: uuid::Uuid::new_v4().to_string(),
             created: seconds(now),
             issuer: format!("{}/clusters/{name}", config.issuer_base.trim_end_matches('/')),
+            kubernetes,
             client_ca_certificate: authority.certificate_pem().to_owned(),
             client_ca_key: authority.key_pem(),
+            serves: true,
+            rotation: None,
             token_key: token.pem(),
+            token_key_since: None,
+            earlier_token_keys: Vec::new(),
+            longest_token_seconds: None,
             front_proxy: Some(FrontProxy::generate(name, now)?),
         })
     }
@@ -106,6 +101,15 @@ impl KeysDocument {
     pub(crate) fn authority(&self) -> Result<Authority, ApiError> {
         Authority::from_pem(&self.client_ca_certificate, &self.client_ca_key).map_err(ApiError::internal)
     }
+
+    /// The data of the ConfigMap that tells servers in the cluster whom to believe.
+    pub(crate) fn authentication(&self) -> serde_json::Value {
+        let mut data = serde_json::json!({ "client-ca-file": self.authorities() });
+        if let Some(proxy) = &self.front_proxy {
+            proxy.describe(&mut data);
+        }
+        data
+    }
 }
 
 /// RFC 3339 with whole seconds, as all times in objects.
@@ -116,32 +120,68 @@ pub(crate) fn seconds(at: Timestamp) -> String {
 /// The keys, ready to use.
 pub(crate) struct Keys {
     pub(crate) origin: Origin,
+    pub(crate) kubernetes: MinorVersion,
     pub(crate) issuer: String,
-    pub(crate) trust: ClientTrust,
-    pub(crate) token_id: String,
-    pub(crate) token_jwk: serde_json::Value,
+    /// Whether pods are served by the cluster's own authority.
+    pub(crate) serves: bool,
+    trust: ClientTrust,
+    other: Option<(ClientTrust, Option<Timestamp>)>,
     pub(crate) sign: jsonwebtoken::EncodingKey,
-    pub(crate) verify: jsonwebtoken::DecodingKey,
+    /// The one of [`Keys::sign`] first.
+    verifiers: Vec<Verifier>,
+    token_key_due: Timestamp,
+    longest_token: i64,
 }
 
 impl Keys {
     pub(crate) fn new(document: &KeysDocument) -> Result<Self, ApiError> {
-        use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-        use sha2::{Digest, Sha256};
-
-        let token = TokenKey::from_pem(&document.token_key).map_err(ApiError::internal)?;
-        let token_id = URL_SAFE_NO_PAD.encode(Sha256::digest(token.public_der()));
-        let (x, y) = token.public_point();
-        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
-        let token_jwk = serde_json::json!({ "use": "sig", "kty": "EC", "kid": token_id, "crv": "P-256", "alg": "ES256", "x": x, "y": y });
+        let trust = |pem: &str| ClientTrust::new(pem).map_err(ApiError::internal);
+        let other = document.other_authority().map(|(pem, until)| Ok::<_, ApiError>((trust(pem)?, until)));
         Ok(Self {
             origin: Origin { uid: document.uid.clone(), created: document.created.clone() },
+            kubernetes: document.kubernetes,
             issuer: document.issuer.clone(),
-            trust: ClientTrust::new(&document.client_ca_certificate).map_err(ApiError::internal)?,
-            token_id,
-            token_jwk,
+            serves: document.serves,
+            trust: trust(&document.client_ca_certificate)?,
+            other: other.transpose()?,
             sign: jsonwebtoken::EncodingKey::from_ec_pem(document.token_key.as_bytes()).map_err(ApiError::internal)?,
-            verify: jsonwebtoken::DecodingKey::from_ec_components(&x, &y).map_err(ApiError::internal)?,
+            verifiers: document.verifiers()?,
+            token_key_due: document.token_key_due(),
+            longest_token: document.longest_token(),
         })
+    }
+
+    /// Who the holder of a client certificate is: of the authority that signs, or of the other one while it is believed.
+    ///
+    /// # Errors
+    /// [`PkiError::Untrusted`].
+    pub(crate) fn subject(&self, chain: &[Vec<u8>], now: Timestamp) -> Result<Subject, PkiError> {
+        let first = self.trust.verify(chain, now);
+        match &self.other {
+            Some((other, until)) if first.is_err() && until.is_none_or(|until| now < until) => {
+                other.verify(chain, now).or(first)
+            }
+            _ => first,
+        }
+    }
+
+    /// The key that signs tokens.
+    pub(crate) fn token_id(&self) -> &str {
+        self.verifiers.first().map_or("", |v| &v.id)
+    }
+
+    /// The public keys of tokens, for others to verify them with.
+    pub(crate) fn token_jwks(&self, now: Timestamp) -> Vec<serde_json::Value> {
+        self.verifiers.iter().filter(|v| v.counts(now)).map(|v| v.jwk.clone()).collect()
+    }
+
+    /// The key that a token says it is signed with.
+    pub(crate) fn verifier(&self, id: &str, now: Timestamp) -> Option<&jsonwebtoken::DecodingKey> {
+        self.verifiers.iter().find(|v| v.id == id && v.counts(now)).map(|v| &v.key)
+    }
+
+    /// Whether the keys document is to be changed before a token of this life (in seconds) is signed.
+    pub(crate) fn must_change_before_token(&self, life: i64, now: Timestamp) -> bool {
+        now >= self.token_key_due || life > self.longest_token
     }
 }

@@ -39,11 +39,8 @@ mod subresource;
 pub mod user;
 mod views;
 
-/// The version of Kubernetes that clusters say they are.
-pub const KUBERNETES_VERSION: &str = "v1.36.0";
-
 pub use config::Config;
-pub use control_planes::{ControlPlanes, Peer};
+pub use control_planes::{ControlPlanes, NewCluster, Peer};
 pub use user::User;
 pub use views::WatchCounters;
 

@@ -1,9 +1,12 @@
 //! One virtual control plane in use: what is kept in memory of it between requests. Everything here can be thrown away at any time
 //! and is read again from the store.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicI64, AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
 };
 
 use jiff::Timestamp;
@@ -11,9 +14,15 @@ use vctl_machinery::{
     catalog::{Catalog, Descriptor},
     flow_control::FlowControl,
     status::ApiError,
+    version::MinorVersion,
 };
-use vctl_runtime::{pki::Identity, tasks::Tasks};
-use vctl_store::{Entry, Expect, Key, ListOptions, Scope, Store, StoreError, Tenant, Write};
+use vctl_runtime::{
+    pki::{Identity, Validity},
+    renewal::Renewing,
+    serve::Tls,
+    tasks::Tasks,
+};
+use vctl_store::{Entry, Key, ListOptions, Scope, Store, Tenant};
 
 use crate::{
     admission::{Configurations, Hooks},
@@ -21,14 +30,14 @@ use crate::{
     api_metrics::{AllMetrics, ApiMetrics},
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
-    config::Config,
+    config::{Config, IN_CLUSTER_NAMES, KUBERNETES_IP},
     custom::{
         self,
         conversion::{Converter, Converters},
     },
     document,
     fairness::{self, Fairness},
-    keys::{AUTHENTICATION, FrontProxy, Keys, KeysDocument},
+    keys::{self, FrontProxy, Keys, KeysDocument},
     resource_metrics, storage,
     streams::PodStreams,
     user::User,
@@ -37,6 +46,9 @@ use crate::{
 
 /// The group of what configures webhooks and policies.
 const WEBHOOKS: &str = "admissionregistration.k8s.io";
+
+/// Life of the certificate that pods are served with.
+const SERVING_LIFETIME: std::time::Duration = std::time::Duration::from_hours(90 * 24);
 
 /// What all control planes of the process share.
 pub(crate) struct Shared {
@@ -61,6 +73,7 @@ pub(crate) struct Plane {
     pub(crate) flow_control: Cached<FlowControl>,
     pub(crate) discovered: Discovered,
     pub(crate) metrics: Arc<ApiMetrics>,
+    in_cluster_tls: Mutex<Option<Tls>>,
     catalog: Mutex<Option<(u64, Served)>>,
     catalog_generation: AtomicU64,
     /// Seconds since 1970 of the last request.
@@ -74,17 +87,18 @@ struct Served {
     converters: Arc<Converters>,
 }
 
-/// The built-in resources, shared by all clusters without custom ones.
-pub(crate) fn builtin() -> Arc<Catalog> {
-    static BUILTIN: OnceLock<Arc<Catalog>> = OnceLock::new();
-    BUILTIN.get_or_init(|| Arc::new(Catalog::builtin().with(resource_metrics::rows()))).clone()
+/// The built-in resources of a version, shared by all clusters of it without custom ones.
+pub(crate) fn builtin(kubernetes: MinorVersion) -> Arc<Catalog> {
+    static BUILTIN: Mutex<BTreeMap<MinorVersion, Arc<Catalog>>> = Mutex::new(BTreeMap::new());
+    let mut all = BUILTIN.lock().unwrap_or_else(PoisonError::into_inner);
+    all.entry(kubernetes).or_insert_with(|| Arc::new(Catalog::of(kubernetes).with(resource_metrics::rows()))).clone()
 }
 
 impl Plane {
     /// Reads what is needed to serve a cluster.
     pub(crate) async fn load(shared: Arc<Shared>, name: &str) -> Result<Arc<Self>, ApiError> {
         let info = shared.store.tenant(name).await.map_err(storage::error)?.ok_or_else(storage::gone)?;
-        let (entry, _) = shared.store.get(info.tenant, &crate::keys::key()).await.map_err(storage::error)?;
+        let (entry, _) = shared.store.get(info.tenant, &keys::key()).await.map_err(storage::error)?;
         let entry = entry.ok_or_else(|| {
             ApiError::internal(format!("virtual cluster {name} has no keys; restore the data file from a backup"))
         })?;
@@ -101,6 +115,7 @@ impl Plane {
             api_services: Cached::default(),
             flow_control: Cached::default(),
             discovered: Discovered::default(),
+            in_cluster_tls: Mutex::new(None),
             catalog: Mutex::new(None),
             catalog_generation: AtomicU64::new(0),
             used: AtomicI64::new(0),
@@ -125,7 +140,7 @@ impl Plane {
 
     /// The keys as stored, with the private parts.
     pub(crate) async fn keys_document(&self) -> Result<KeysDocument, ApiError> {
-        let entry = self.entry(&crate::keys::key()).await?.ok_or_else(storage::gone)?;
+        let entry = self.entry(&keys::key()).await?.ok_or_else(storage::gone)?;
         serde_json::from_slice(&entry.value).map_err(ApiError::internal)
     }
 
@@ -181,7 +196,8 @@ impl Plane {
         };
         let definitions = self.objects(custom::DEFINITIONS, None).await?;
         let rows = custom::rows(&definitions);
-        let catalog = if rows.is_empty() { builtin() } else { Arc::new(builtin().with(rows)) };
+        let builtin = builtin(self.keys.kubernetes);
+        let catalog = if rows.is_empty() { builtin } else { Arc::new(builtin.with(rows)) };
         let served = Served { catalog, converters: Arc::new(Converters::new(&definitions, before.as_deref())) };
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, served.clone()));
         Ok(served)
@@ -237,34 +253,43 @@ impl Plane {
         Ok(self.api_services.put(generation, services))
     }
 
-    /// The certificate that this cluster shows to aggregated APIs; a cluster from before there were any gets one.
+    /// The certificate that this cluster shows to aggregated APIs, renewed when it is time; a cluster from before there were any gets
+    /// one.
     pub(crate) async fn front_proxy(&self) -> Result<Identity, ApiError> {
-        for _ in 0..8 {
-            let entry = self.entry(&crate::keys::key()).await?.ok_or_else(storage::gone)?;
-            let mut document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
-            if let Some(proxy) = document.front_proxy {
-                return Ok(proxy.identity());
-            }
-            let proxy = FrontProxy::generate(&self.name, self.now())?;
-            let map = self.entry(&Key::new("configmaps", "kube-system", AUTHENTICATION)).await?;
-            let mut writes = Vec::new();
-            if let Some(map) = map {
-                let mut object: serde_json::Value = serde_json::from_slice(&map.value).map_err(ApiError::internal)?;
-                proxy.describe(&mut object["data"]);
-                let expect = Expect::Revision(map.revision);
-                writes.push(Write { key: map.key, expect, value: Some(document::encode(&object)?) });
-            }
-            let identity = proxy.identity();
-            document.front_proxy = Some(proxy);
-            let value = Some(serde_json::to_vec(&document).map_err(ApiError::internal)?.into());
-            writes.push(Write { key: entry.key, expect: Expect::Revision(entry.revision), value });
-            match self.store().transact(self.tenant, writes).await {
-                Ok(_) => return Ok(identity),
-                Err(StoreError::Conflict { .. }) => {}
-                Err(e) => return Err(storage::error(e)),
-            }
+        let now = self.now();
+        let document = self.keys_document().await?;
+        if let Some(proxy) = document.front_proxy.filter(|proxy| !proxy.is_due(now)) {
+            return Ok(proxy.identity());
         }
-        Err(storage::unavailable("the certificate for aggregated APIs is being made; try again"))
+        let document = keys::edit(self.store(), self.tenant, |document| {
+            if document.front_proxy.as_ref().is_some_and(|proxy| !proxy.is_due(now)) {
+                return Ok(false);
+            }
+            let mut proxy = FrontProxy::generate(&self.name, now)?;
+            proxy.believe(document.front_proxy.as_ref());
+            document.front_proxy = Some(proxy);
+            Ok(true)
+        });
+        let proxy = document.await?.front_proxy;
+        proxy.map(|p| p.identity()).ok_or_else(|| ApiError::internal("there is no certificate for aggregated APIs"))
+    }
+
+    /// What serves pods over TLS; none for a cluster that the server's own certificate serves.
+    pub(crate) async fn in_cluster_tls(&self) -> Result<Option<Tls>, ApiError> {
+        if !self.keys.serves {
+            return Ok(None);
+        }
+        let made = self.in_cluster_tls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if made.is_some() {
+            return Ok(made);
+        }
+        let authority = self.keys_document().await?.authority()?;
+        let names: Vec<String> = IN_CLUSTER_NAMES.iter().chain(&[KUBERNETES_IP]).map(|&n| n.to_owned()).collect();
+        let issue = move |now| authority.server(&names, Validity::from_now(now, SERVING_LIFETIME));
+        let renewing = Renewing::new(self.shared.config.clock.clone(), issue).map_err(ApiError::internal)?;
+        let tls = Tls::with_resolver(Arc::new(renewing)).map_err(ApiError::internal)?;
+        *self.in_cluster_tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(tls.clone());
+        Ok(Some(tls))
     }
 
     /// Whether the user may do this.

@@ -46,6 +46,7 @@ pub(crate) fn rows() -> impl Iterator<Item = Arc<Descriptor>> {
             storage_version: "v1beta1".to_owned(),
             custom: false,
             has_generation: false,
+            kubernetes: vctl_machinery::version::MinorVersion::DEFAULT,
             definition: None,
         })
     })

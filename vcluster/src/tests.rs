@@ -15,6 +15,8 @@ mod pods;
 mod policies;
 mod quotas;
 pub(crate) mod resource_metrics;
+mod rotation;
+mod versions;
 mod watches;
 mod webhooks;
 

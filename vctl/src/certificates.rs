@@ -4,22 +4,14 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use vctl_runtime::pki::{Authority, Identity, Validity};
+use vctl_runtime::pki::{Authority, Identity, PkiError, Validity};
+use vctl_vcluster::config::IN_CLUSTER_NAMES;
 
 use crate::data_dir::{DataDir, write_private};
 
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(87600);
-/// Issued anew at every start, and by the renewal task at two thirds of this.
-pub(crate) const SERVING_LIFETIME: Duration = Duration::from_hours(2160);
-
-/// Names by which pods reach the API server, besides its addresses.
-const IN_CLUSTER: &[&str] = &[
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-    "localhost",
-];
+/// Issued anew at every start, and at two thirds of this.
+const SERVING_LIFETIME: Duration = Duration::from_hours(2160);
 
 /// The authority of a data directory.
 pub(crate) struct Certificates {
@@ -37,9 +29,13 @@ impl Certificates {
         Ok(Self { authority: Arc::new(authority(&dir, "ca", "vctl CA", now)?), server_ca_file: dir.join("ca.crt") })
     }
 
-    /// A new serving certificate for the address listened on and the names that pods use.
-    pub(crate) fn serving(&self, listen: SocketAddr, api_address: &str, now: Timestamp) -> Result<Identity> {
-        let mut names: Vec<String> = IN_CLUSTER.iter().map(|&n| n.to_owned()).collect();
+    /// Makes serving certificates for the address listened on and the names that pods use.
+    pub(crate) fn serving(
+        &self,
+        listen: SocketAddr,
+        api_address: &str,
+    ) -> impl Fn(Timestamp) -> Result<Identity, PkiError> + Send + Sync + use<> {
+        let mut names: Vec<String> = IN_CLUSTER_NAMES.iter().map(|&n| n.to_owned()).collect();
         names.extend(["127.0.0.1".to_owned(), "::1".to_owned(), api_address.to_owned()]);
         if listen.ip().is_unspecified() {
             names.extend(hostname());
@@ -48,7 +44,8 @@ impl Certificates {
         }
         names.sort();
         names.dedup();
-        Ok(self.authority.server(&names, Validity::from_now(now, SERVING_LIFETIME))?)
+        let authority = self.authority.clone();
+        move |now| authority.server(&names, Validity::from_now(now, SERVING_LIFETIME))
     }
 }
 
@@ -83,7 +80,7 @@ mod tests {
         let first = Certificates::load_or_create(&data, now)?;
         let again = Certificates::load_or_create(&data, now)?;
         assert_eq!(first.authority.certificate_pem(), again.authority.certificate_pem());
-        again.serving("127.0.0.1:8443".parse()?, "10.96.0.1", now)?;
+        again.serving("127.0.0.1:8443".parse()?, "10.96.0.1")(now)?;
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ mod output;
 mod progress;
 mod reencrypt;
 mod restore;
+mod rotate_ca;
 mod snapshot;
 mod status;
 mod templates;
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Compact(compact::Compact),
     /// Encrypt everything that the server keeps with the first of its keys; afterwards it needs no other
     Reencrypt(reencrypt::Reencrypt),
+    /// Give an environment another certificate authority, while it goes on
+    RotateCa(rotate_ca::RotateCa),
     /// Open a shell, or run a command, with KUBECONFIG set to an environment
     Connect(connect::Connect),
     /// Show the server, its workers and a sign-in link for the portal
@@ -109,6 +112,7 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Backup(c) => c.run(global).await,
         Command::Compact(c) => c.run(global).await,
         Command::Reencrypt(c) => c.run(global).await,
+        Command::RotateCa(c) => c.run(global).await,
         Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
         Command::Status(c) => c.run(global).await,
         Command::LoginLink(c) => c.run(global).await,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
-use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError};
-use vctl_portal::ports::{self, Applied, PortError, Readiness, UnreadyPod, Workload};
+use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError, version::MinorVersion};
+use vctl_portal::ports::{self, Applied, AuthorityStep, PortError, Readiness, UnreadyPod, Workload};
 use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
-use vctl_vcluster::{client::Client, control_planes::ControlPlanes, user::User};
+use vctl_vcluster::{NewCluster, client::Client, control_planes::ControlPlanes, user::User};
 
 /// The field manager and identity of what templates bring.
 const TEMPLATE_MANAGER: &str = "vctl-template";
@@ -40,6 +40,11 @@ fn port(error: ApiError) -> PortError {
     }
 }
 
+/// As [`port`]; but a conflict says that something else is under way, which lasts.
+fn refused(error: ApiError) -> PortError {
+    if error.code == 409 { PortError::Permanent(error.message) } else { port(error) }
+}
+
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -50,8 +55,8 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
 
 #[async_trait::async_trait]
 impl ports::ControlPlanes for Planes {
-    async fn create(&self, name: &EnvironmentName) -> Result<(), PortError> {
-        match self.planes.create(name, self.hub.nodes()).await {
+    async fn create(&self, name: &EnvironmentName, kubernetes: MinorVersion) -> Result<(), PortError> {
+        match self.planes.create_as(name, NewCluster { kubernetes, nodes: self.hub.nodes() }).await {
             Err(e) if e.reason != "AlreadyExists" => Err(port(e)),
             _ => Ok(()),
         }
@@ -69,9 +74,10 @@ impl ports::ControlPlanes for Planes {
         let api_version = text(document, "/apiVersion");
         let kind = text(document, "/kind");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let Some(descriptor) = Catalog::builtin().kind(group, version, kind) else {
+        let kubernetes = self.planes.kubernetes(name).await.map_err(port)?;
+        let Some(descriptor) = Catalog::of(kubernetes).kind(group, version, kind) else {
             return Err(PortError::Permanent(format!(
-                "the template has a {kind} of {api_version}, which this server does not know: correct apiVersion and kind"
+                "the template has a {kind} of {api_version}, which Kubernetes {kubernetes} does not know: correct apiVersion and kind"
             )));
         };
         let object_name = text(document, "/metadata/name");
@@ -134,6 +140,16 @@ impl ports::ControlPlanes for Planes {
         self.planes.delete(name).await.map_err(port)
     }
 
+    async fn change_authority(&self, name: &EnvironmentName, step: AuthorityStep) -> Result<(), PortError> {
+        match step {
+            AuthorityStep::Announce { at_once } => self.planes.announce_authority(name, at_once).await,
+            AuthorityStep::Publish => self.planes.publish_roots(name).await,
+            AuthorityStep::Switch { overlap } => self.planes.switch_authority(name, overlap).await,
+            AuthorityStep::Drop => self.planes.drop_authority(name).await,
+        }
+        .map_err(refused)
+    }
+
     async fn snapshot(&self, name: &EnvironmentName) -> Result<TenantBackup, PortError> {
         self.planes.snapshot(name).await.map_err(port)
     }
@@ -152,10 +168,6 @@ impl ports::ControlPlanes for Planes {
 
     fn server(&self, name: &EnvironmentName) -> String {
         format!("{}/clusters/{name}", self.url)
-    }
-
-    fn kubernetes_version(&self) -> String {
-        vctl_vcluster::KUBERNETES_VERSION.to_owned()
     }
 }
 

@@ -13,6 +13,7 @@ use vctl_api::rest::{self, ServerFile};
 use vctl_portal::{JobsConfig, Portal, PortalConfig, ports};
 use vctl_runtime::{
     clock::Clock,
+    renewal::Renewing,
     serve::{self, Server, Tls},
     tasks::Tasks,
     telemetry::{self, LogFormat},
@@ -138,8 +139,8 @@ impl Up {
         let socket = data.socket();
         let unix = serve::bind_unix(&socket).map_err(|e| anyhow!(e))?;
         let certificates = Certificates::load_or_create(data, clock.now())?;
-        let identity = certificates.serving(listen, KUBERNETES_IP, clock.now())?;
-        let tls = Tls::new(&identity.certificate_pem, &identity.key_pem).map_err(|e| anyhow!(e))?;
+        let renewing = Renewing::new(clock.clone(), certificates.serving(listen, KUBERNETES_IP))?;
+        let tls = Tls::with_resolver(Arc::new(renewing)).map_err(|e| anyhow!(e))?;
         let url = format!("https://{}", reachable(listen));
 
         let streams = Arc::new(Streams::new(tasks.clone()));

@@ -83,6 +83,11 @@ impl VirtualApi for NodeApi {
 
     async fn tunnel(&self, environment: &str, peer: &str, stream: Box<dyn Duplex>) {
         let peer = Peer::Tunnel { environment: environment.into(), address: peer.into() };
-        self.server.serve(stream, peer).await;
+        // Pods see a certificate of their own cluster's authority.
+        match self.planes.in_cluster_tls(environment).await {
+            Ok(Some(tls)) => self.server.serve_with(tls, stream, peer).await,
+            Ok(None) => self.server.serve(stream, peer).await,
+            Err(error) => tracing::debug!(environment, %error, "a pod's connection is not served"),
+        }
     }
 }

@@ -1,12 +1,14 @@
-//! The built-in resources of Kubernetes 1.36, GA and default-on beta, in the order of upstream's group priorities.
+//! The built-in resources, GA and default-on beta, in the order of upstream's group priorities.
 //!
-//! One line each: `plural singular Kind scope verbs short-names categories subresources`, `-` for none. Verbs: `*` all eight, `c` create
+//! One line each: `plural singular Kind scope verbs short-names categories subresources [versions]`, `-` for none. Verbs: `*` all eight, `c` create
 //! only, `r` read only. Scope: `n` namespaced, `c` cluster. A subresource is `name[:Kind[@group/version]]/verbs` with verbs as first letters
-//! (`c`reate, `d`elete, `g`et, `p`atch, `u`pdate); without a Kind it is the resource's own.
+//! (`c`reate, `d`elete, `g`et, `p`atch, `u`pdate); without a Kind it is the resource's own. Versions are those
+//! minor versions of Kubernetes that have the resource (`36-`, `-35`), also after a subresource (`status/gpu=37-`); without them, all do.
 
 use std::sync::Arc;
 
 use super::{Descriptor, Subresource};
+use crate::version::{MinorVersion, Versions};
 
 const GROUPS: &[(&str, &str, &str)] = &[
     ("", "v1", CORE),
@@ -38,7 +40,9 @@ const GROUPS: &[(&str, &str, &str)] = &[
     (
         "certificates.k8s.io",
         "v1",
-        "certificatesigningrequests certificatesigningrequest CertificateSigningRequest c * csr - approval/gpu,status/gpu",
+        "certificatesigningrequests certificatesigningrequest CertificateSigningRequest c * csr - approval/gpu,status/gpu
+         clustertrustbundles clustertrustbundle ClusterTrustBundle c * - - - 37-
+         podcertificaterequests podcertificaterequest PodCertificateRequest n * - - status/gpu 37-",
     ),
     (
         "networking.k8s.io",
@@ -62,17 +66,17 @@ const GROUPS: &[(&str, &str, &str)] = &[
         "storage.k8s.io",
         "v1",
         "csidrivers csidriver CSIDriver c * - - -
-         csinodes csinode CSINode c * - - -
+         csinodes csinode CSINode c * - - status/gpu=37-
          csistoragecapacities csistoragecapacity CSIStorageCapacity n * - - -
          storageclasses storageclass StorageClass c * sc - -
          volumeattachments volumeattachment VolumeAttachment c * - - status/gpu
-         volumeattributesclasses volumeattributesclass VolumeAttributesClass c * vac - -",
+         volumeattributesclasses volumeattributesclass VolumeAttributesClass c * vac - - 34-",
     ),
     (
         "admissionregistration.k8s.io",
         "v1",
-        "mutatingadmissionpolicies mutatingadmissionpolicy MutatingAdmissionPolicy c * - api-extensions -
-         mutatingadmissionpolicybindings mutatingadmissionpolicybinding MutatingAdmissionPolicyBinding c * - api-extensions -
+        "mutatingadmissionpolicies mutatingadmissionpolicy MutatingAdmissionPolicy c * - api-extensions - 36-
+         mutatingadmissionpolicybindings mutatingadmissionpolicybinding MutatingAdmissionPolicyBinding c * - api-extensions - 36-
          mutatingwebhookconfigurations mutatingwebhookconfiguration MutatingWebhookConfiguration c * - api-extensions -
          validatingadmissionpolicies validatingadmissionpolicy ValidatingAdmissionPolicy c * - api-extensions status/gpu
          validatingadmissionpolicybindings validatingadmissionpolicybinding ValidatingAdmissionPolicyBinding c * - api-extensions -
@@ -90,10 +94,16 @@ const GROUPS: &[(&str, &str, &str)] = &[
     (
         "resource.k8s.io",
         "v1",
-        "deviceclasses deviceclass DeviceClass c * - - -
-         resourceclaims resourceclaim ResourceClaim n * - - status/gpu
-         resourceclaimtemplates resourceclaimtemplate ResourceClaimTemplate n * - - -
-         resourceslices resourceslice ResourceSlice c * - - -",
+        "deviceclasses deviceclass DeviceClass c * - - - 34-
+         devicetaintrules devicetaintrule DeviceTaintRule c * - - status/gpu 37-
+         resourceclaims resourceclaim ResourceClaim n * - - status/gpu 34-
+         resourceclaimtemplates resourceclaimtemplate ResourceClaimTemplate n * - - - 34-
+         resourceslices resourceslice ResourceSlice c * - - - 34-",
+    ),
+    (
+        "storagemigration.k8s.io",
+        "v1",
+        "storageversionmigrations storageversionmigration StorageVersionMigration c * - - status/gpu 37-",
     ),
     (
         "flowcontrol.apiserver.k8s.io",
@@ -160,22 +170,27 @@ const WITH_GENERATION: &[&str] = &[
     "validatingwebhookconfigurations",
     "customresourcedefinitions",
     "deviceclasses",
+    "devicetaintrules",
     "resourceslices",
 ];
 
-/// All rows.
-pub(super) fn rows() -> Vec<Arc<Descriptor>> {
-    GROUPS
-        .iter()
-        .flat_map(|(group, version, lines)| lines.lines().filter_map(|line| row(group, version, line)).map(Arc::new))
-        .collect()
+/// All rows of a version of Kubernetes.
+pub(super) fn rows(kubernetes: MinorVersion) -> Vec<Arc<Descriptor>> {
+    let of = |(group, version, lines): &(&str, &str, &'static str)| -> Vec<Arc<Descriptor>> {
+        lines.lines().filter_map(|line| row(group, version, line, kubernetes)).map(Arc::new).collect()
+    };
+    GROUPS.iter().flat_map(of).collect()
 }
 
-fn row(group: &str, version: &str, line: &str) -> Option<Descriptor> {
+fn row(group: &str, version: &str, line: &str, kubernetes: MinorVersion) -> Option<Descriptor> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let &[plural, singular, kind, scope, verbs, short, categories, subresources] = words.as_slice() else {
+    let &[plural, singular, kind, scope, verbs, short, categories, subresources, ref versions @ ..] = words.as_slice()
+    else {
         return None;
     };
+    if !versions.iter().all(|text| Versions::parse(text).is_some_and(|v| v.contain(kubernetes))) {
+        return None;
+    }
     let list = |text: &str| -> Vec<String> {
         if text == "-" { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
     };
@@ -199,10 +214,18 @@ fn row(group: &str, version: &str, line: &str) -> Option<Descriptor> {
         verbs: verbs.into_iter().map(str::to_owned).collect(),
         short_names: list(short),
         categories: list(categories),
-        subresources: list(subresources).iter().filter_map(|text| subresource(group, version, kind, text)).collect(),
+        subresources: list(subresources)
+            .iter()
+            .filter_map(|text| {
+                let (text, versions) = text.split_once('=').unwrap_or((text, "-"));
+                Versions::parse(versions).filter(|v| v.contain(kubernetes))?;
+                subresource(group, version, kind, text)
+            })
+            .collect(),
         storage_version: storage_version.to_owned(),
         custom: false,
         has_generation: WITH_GENERATION.contains(&plural),
+        kubernetes,
         definition: None,
     })
 }
@@ -236,7 +259,11 @@ mod tests {
     #[test]
     fn every_line_is_a_row() {
         let lines: usize = GROUPS.iter().map(|(_, _, lines)| lines.lines().count()).sum();
-        assert_eq!(rows().len(), lines);
+        let all: std::collections::BTreeSet<_> = MinorVersion::all()
+            .flat_map(rows)
+            .map(|row| (row.group.clone(), row.version.clone(), row.plural.clone()))
+            .collect();
+        assert_eq!(all.len(), lines);
         let catalog = Catalog::builtin();
         let pods = catalog.resource("", "v1", "pods").unwrap();
         assert_eq!(
@@ -254,5 +281,37 @@ mod tests {
             "autoscaling"
         );
         assert!(!catalog.resource("", "v1", "namespaces").unwrap().verbs.iter().any(|v| v == "deletecollection"));
+    }
+
+    /// As the discovery documents of upstream's releases have it.
+    #[test]
+    fn every_version_has_its_own_kinds() {
+        let has = |version: &str, group: &str, plural: &str| {
+            Catalog::of(version.parse().unwrap()).resource(group, "v1", plural).is_some()
+        };
+        for (group, plural, first) in [
+            ("apps", "deployments", 33),
+            ("resource.k8s.io", "resourceclaims", 34),
+            ("storage.k8s.io", "volumeattributesclasses", 34),
+            ("admissionregistration.k8s.io", "mutatingadmissionpolicies", 36),
+            ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", 36),
+            ("certificates.k8s.io", "clustertrustbundles", 37),
+            ("certificates.k8s.io", "podcertificaterequests", 37),
+            ("resource.k8s.io", "devicetaintrules", 37),
+            ("storagemigration.k8s.io", "storageversionmigrations", 37),
+        ] {
+            for version in MinorVersion::all() {
+                assert_eq!(
+                    has(&version.to_string(), group, plural),
+                    version.number() >= first,
+                    "{plural} in {version}"
+                );
+            }
+        }
+        let status = |version| {
+            let nodes = Catalog::of(version).resource("storage.k8s.io", "v1", "csinodes").unwrap();
+            nodes.subresource("status").is_some()
+        };
+        assert!(!status(MinorVersion::DEFAULT) && status(MinorVersion::NEWEST));
     }
 }

@@ -12,6 +12,7 @@ use super::{Form, custom};
 use crate::{
     catalog::Descriptor,
     schema::{Field, FieldType, ListType, graph},
+    version::MinorVersion,
 };
 
 /// What the build script took from the `k8s-openapi` crate: lines of `TYPE`, tab, `FIELD` or nothing, tab, text with `\n` escaped.
@@ -56,13 +57,14 @@ fn custom_name(group: &str, version: &str, kind: &str) -> String {
 /// Collects the types that are referred to.
 pub(super) struct Schemas {
     form: Form,
+    kubernetes: MinorVersion,
     wanted: BTreeSet<String>,
     custom: BTreeMap<String, Value>,
 }
 
 impl Schemas {
-    pub(super) fn new(form: Form) -> Self {
-        Self { form, wanted: BTreeSet::new(), custom: BTreeMap::new() }
+    pub(super) fn new(form: Form, kubernetes: MinorVersion) -> Self {
+        Self { form, kubernetes, wanted: BTreeSet::new(), custom: BTreeMap::new() }
     }
 
     pub(super) fn form(&self) -> Form {
@@ -184,13 +186,15 @@ impl Schemas {
         let Some(ty) = graph().named(name).map(|at| graph().get(at)) else { return schema.into() };
         let full = full_name(name);
         let mut properties = Map::new();
-        for field in &ty.fields {
+        let kubernetes = self.kubernetes;
+        let fields = || ty.fields.iter().filter(move |f| f.versions.contain(kubernetes));
+        for field in fields() {
             properties.insert(field.name.into(), self.property(field, texts.get(&format!("{full}\t{}", field.name))));
         }
         if !properties.is_empty() {
             schema.insert("properties".into(), properties.into());
         }
-        let required: Vec<&str> = ty.fields.iter().filter(|f| f.required).map(|f| f.name).collect();
+        let required: Vec<&str> = fields().filter(|f| f.is_required(kubernetes)).map(|f| f.name).collect();
         if !required.is_empty() {
             schema.insert("required".into(), json!(required));
         }

@@ -5,7 +5,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
 use super::{MAX_DEPTH, decode_at, wire};
-use crate::schema::{self, Field, FieldType, Type, graph};
+use crate::{
+    schema::{self, Field, FieldType, Type, graph},
+    version::MinorVersion,
+};
 
 /// Reads the message's fields into `out`. `at` is the path of numbers of embedded structs down to this message.
 pub(super) fn message(
@@ -69,7 +72,7 @@ fn add(field: &Field, value: wire::Wire<'_>, out: &mut Map<String, Value>, depth
         }
         kind => {
             let json = one(kind, value, depth)?;
-            if json.is_null() || (is_zero(&json) && !field.required && !field.pointer) {
+            if json.is_null() || (is_zero(&json) && !field.is_required(MinorVersion::DEFAULT) && !field.pointer) {
                 out.remove(field.name);
             } else if let (Some(Value::Object(there)), Value::Object(more)) = (out.get_mut(field.name), &json) {
                 // A message that comes twice is merged, as protobuf has it.

@@ -3,21 +3,23 @@
 use serde_json::{Map, Value};
 
 use super::{FieldType, Graph, Type, graph};
-use crate::catalog::Descriptor;
+use crate::{catalog::Descriptor, version::MinorVersion};
 
 /// What strict decoding has to say of a body: texts without the `strict decoding error: ` prefix, such as
 /// `unknown field "spec.foo"` and `duplicate field "metadata.name"`.
 pub type Strict = Vec<String>;
 
 /// Checks types and prunes what the schema does not know, in place. Returns the unknown fields in document order. Null stands for
-/// absent, as in Go. Custom resources are pruned by their definition.
+/// absent, as in Go. Fields that the descriptor's version of Kubernetes does not have are unknown. Custom resources are pruned by their
+/// definition.
 ///
 /// # Errors
 /// A field of the wrong JSON type, in the words Go's decoder uses after
 /// `.. in version "v1" cannot be handled as a Deployment: `, for example
 /// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
 pub fn decode(descriptor: &Descriptor, object: &mut Value) -> Result<Strict, String> {
-    let mut unknown = decode_kind(&descriptor.group, &descriptor.version, &descriptor.kind, object)?;
+    let mut unknown =
+        decode_kind(descriptor.kubernetes, &descriptor.group, &descriptor.version, &descriptor.kind, object)?;
     if let Some(definition) = &descriptor.definition {
         let pruned = definition.decode(object)?;
         unknown.extend(pruned.into_iter().map(|path| format!("unknown field \"{path}\"")));
@@ -29,10 +31,16 @@ pub fn decode(descriptor: &Descriptor, object: &mut Value) -> Result<Strict, Str
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_kind(group: &str, version: &str, kind: &str, object: &mut Value) -> Result<Strict, String> {
+pub fn decode_kind(
+    kubernetes: MinorVersion,
+    group: &str,
+    version: &str,
+    kind: &str,
+    object: &mut Value,
+) -> Result<Strict, String> {
     // YAML, protobuf and patches can nest deeper than the parser of JSON lets through; such an object could be stored but not read.
     super::check_depth(object)?;
-    let mut decoder = Decoder { graph: graph(), unknown: Vec::new() };
+    let mut decoder = Decoder { graph: graph(), kubernetes, unknown: Vec::new() };
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value of type {version}.{kind}", go_kind(object)));
     }
@@ -48,7 +56,7 @@ pub fn decode_kind(group: &str, version: &str, kind: &str, object: &mut Value) -
 /// # Errors
 /// As [`decode`].
 pub(crate) fn decode_metadata(metadata: &mut Value, path: &str, unknown: &mut Strict) -> Result<(), String> {
-    let mut decoder = Decoder { graph: graph(), unknown: Vec::new() };
+    let mut decoder = Decoder { graph: graph(), kubernetes: MinorVersion::DEFAULT, unknown: Vec::new() };
     let Some(of) = decoder.graph.named("meta.v1.ObjectMeta").map(|at| decoder.graph.get(at)) else { return Ok(()) };
     if !metadata.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(metadata)));
@@ -64,6 +72,7 @@ pub(crate) fn decode_metadata(metadata: &mut Value, path: &str, unknown: &mut St
 
 struct Decoder {
     graph: &'static Graph,
+    kubernetes: MinorVersion,
     unknown: Strict,
 }
 
@@ -86,7 +95,7 @@ impl Decoder {
         let mut gone = Vec::new();
         for (key, value) in map.iter_mut() {
             let at = join(path, key);
-            match of.field(key) {
+            match of.field_in(key, self.kubernetes) {
                 None => {
                     self.unknown.push(format!("unknown field \"{at}\""));
                     gone.push(key.clone());
@@ -353,7 +362,7 @@ mod tests {
     fn deployment(spec: Value) -> (Result<Strict, String>, Value) {
         let mut object =
             json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" }, "spec": spec });
-        let result = decode_kind("apps", "v1", "Deployment", &mut object);
+        let result = decode_kind(MinorVersion::DEFAULT, "apps", "v1", "Deployment", &mut object);
         (result, object["spec"].take())
     }
 
@@ -368,6 +377,23 @@ mod tests {
             ["unknown field \"spec.foo\"", "unknown field \"spec.template.spec.containers[0].bar\""]
         );
         assert_eq!(spec, json!({ "replicas": 2, "template": { "spec": { "containers": [{ "name": "c" }] } } }));
+    }
+
+    #[test]
+    fn fields_of_other_versions_are_unknown() {
+        let pod = json!({ "spec": { "hostnameOverride": "h", "containers": [], "evictionResponders": [] } });
+        let decoded = |version: &str| {
+            let mut pod = pod.clone();
+            let unknown = decode_kind(version.parse().unwrap(), "", "v1", "Pod", &mut pod).unwrap();
+            (unknown, pod["spec"].as_object().unwrap().keys().cloned().collect::<Vec<_>>())
+        };
+        let field = |name: &str| format!("unknown field \"spec.{name}\"");
+        assert_eq!(
+            decoded("1.33"),
+            (vec![field("evictionResponders"), field("hostnameOverride")], vec!["containers".to_owned()])
+        );
+        assert_eq!(decoded("1.36").0, [field("evictionResponders")]);
+        assert!(decoded("1.37").0.is_empty());
     }
 
     #[test]
@@ -390,7 +416,10 @@ mod tests {
             "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32"
         );
         let mut secret = json!({ "data": { "k": "not base64!" } });
-        assert_eq!(decode_kind("", "v1", "Secret", &mut secret).unwrap_err(), "illegal base64 data at input byte 3");
+        assert_eq!(
+            decode_kind(MinorVersion::DEFAULT, "", "v1", "Secret", &mut secret).unwrap_err(),
+            "illegal base64 data at input byte 3"
+        );
     }
 
     #[test]
@@ -420,7 +449,7 @@ mod tests {
     fn custom_resources_keep_everything_but_unknown_metadata() {
         let mut object = json!({ "metadata": { "name": "x", "nome": "y" }, "spec": { "anything": [1] } });
         assert_eq!(
-            decode_kind("example.com", "v1", "Thing", &mut object).unwrap(),
+            decode_kind(MinorVersion::DEFAULT, "example.com", "v1", "Thing", &mut object).unwrap(),
             ["unknown field \"metadata.nome\""]
         );
         assert_eq!(object, json!({ "metadata": { "name": "x" }, "spec": { "anything": [1] } }));

@@ -1,6 +1,7 @@
 //! Reads `facts/schema.txt`. The file is part of the build, so that what does not parse is a bug that the tests here find.
 
 use super::{Field, FieldType, Graph, ListType, PatchStrategy, Type, TypeRef};
+use crate::version::Versions;
 
 /// Reads all types; the head of `facts/schema.txt` explains the form.
 pub(super) fn read(texts: &[&'static str]) -> Graph {
@@ -45,7 +46,8 @@ fn field(graph: &Graph, line: &'static str) -> Field {
     let mut field = Field {
         name,
         kind,
-        required: false,
+        versions: Versions::ALL,
+        required: None,
         list: ListType::Atomic,
         atomic_map: false,
         patch: PatchStrategy::default(),
@@ -59,7 +61,9 @@ fn field(graph: &Graph, line: &'static str) -> Field {
     for word in words {
         match word.split_once('=') {
             None => {
-                field.required |= word == "!";
+                if let Some(required) = word.strip_prefix('!') {
+                    field.required = Some(Versions::parse(required).unwrap_or(Versions::ALL));
+                }
                 field.pointer |= word == "*";
                 field.wrapped |= word == "w";
             }
@@ -80,6 +84,7 @@ fn field(graph: &Graph, line: &'static str) -> Field {
                     field.patch.retain_keys |= strategy == "retainKeys";
                 }
             }
+            Some(("v", versions)) => field.versions = Versions::parse(versions).unwrap_or(Versions::ALL),
             Some(("d", default)) => field.default = serde_json::from_str(default).ok(),
             Some(_) => {}
         }
@@ -118,17 +123,39 @@ fn field_type(graph: &Graph, text: &'static str) -> FieldType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalog::Catalog, schema};
+    use crate::{catalog::Catalog, schema, version::MinorVersion};
 
     #[test]
     fn every_built_in_kind_has_a_type() {
-        let missing: Vec<String> = Catalog::builtin()
-            .rows()
-            .iter()
+        let missing: Vec<String> = MinorVersion::all()
+            .flat_map(|version| Catalog::of(version).rows())
             .filter(|d| schema::of(&d.group, &d.version, &d.kind).is_none())
             .map(|d| format!("{}/{} {}", d.group, d.version, d.kind))
             .collect();
         assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    /// Facts of upstream's releases: what came (and went) with which minor version.
+    #[test]
+    fn fields_know_their_versions() {
+        let graph = schema::graph();
+        let versions = |kind: &str, name: &str| -> Vec<u8> {
+            let field = graph.get(graph.named(kind).unwrap()).field(name).unwrap();
+            MinorVersion::all().filter(|v| field.versions.contain(*v)).map(MinorVersion::number).collect()
+        };
+        assert_eq!(versions("core.v1.PodSpec", "containers"), [33, 34, 35, 36, 37]);
+        assert_eq!(versions("core.v1.PodSpec", "hostnameOverride"), [34, 35, 36, 37]);
+        assert_eq!(versions("core.v1.PodSpec", "workloadRef"), [35]);
+        assert_eq!(versions("core.v1.PodSpec", "schedulingGroup"), [36, 37]);
+        assert_eq!(versions("core.v1.PodSpec", "evictionResponders"), [37]);
+        assert_eq!(versions("resource.v1.Device", "nodeAllocatableResourceMappings"), [36]);
+        let spec = graph.get(graph.named("networking.v1.NetworkPolicySpec").unwrap()).field("podSelector").unwrap();
+        assert!(spec.is_required(MinorVersion::OLDEST) && !spec.is_required(MinorVersion::DEFAULT));
+        for ty in graph.types() {
+            for field in &ty.fields {
+                assert!(MinorVersion::all().any(|v| field.versions.contain(v)), "{} {}", ty.name, field.name);
+            }
+        }
     }
 
     #[test]
@@ -140,7 +167,7 @@ mod tests {
         assert_eq!((ports.merge_key, ports.patch.merge, &*ports.numbers), (Some("port"), true, &[1][..]));
         assert!(matches!(&ports.kind, FieldType::List(of) if matches!(**of, FieldType::Struct(_))));
         assert_eq!(field("core.v1.ContainerPort", "protocol").default, Some("TCP".into()));
-        assert!(field("core.v1.ContainerPort", "containerPort").required);
+        assert!(field("core.v1.ContainerPort", "containerPort").is_required(MinorVersion::OLDEST));
         assert!(field("apps.v1.DeploymentSpec", "strategy").patch.retain_keys);
         assert_eq!(field("meta.v1.ObjectMeta", "finalizers").list, ListType::Set);
         assert_eq!(field("meta.v1.ObjectMeta", "creationTimestamp").kind, FieldType::Time);

@@ -9,7 +9,7 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
-use vctl_api::rest::{AuditEntry, CreateEnvironment, Job, Kubeconfig, Page, ServerStatus, Template, Worker};
+use vctl_api::rest::{AuditEntry, CreateEnvironment, Job, Kubeconfig, Page, RotateCa, ServerStatus, Template, Worker};
 
 use super::{
     body::{JsonBody, if_match, tagged},
@@ -100,6 +100,17 @@ pub(super) async fn kubeconfig(
 ) -> Result<Json<Kubeconfig>, Error> {
     let kubeconfig = portal.inner().environments.kubeconfig(caller(&identity, &id), &name).await?;
     Ok(Json(Kubeconfig { kubeconfig }))
+}
+
+pub(super) async fn rotate_ca(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+    JsonBody(request): JsonBody<RotateCa>,
+) -> Answer {
+    let job = portal.inner().environments.rotate_ca(caller(&identity, &id), &name, request).await?;
+    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
 pub(super) async fn list_templates(State(portal): State<Portal>, headers: HeaderMap) -> Answer {

@@ -41,7 +41,8 @@ pub(crate) fn all_parameters(
 pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), Failure> {
     let name = work.environment();
     if work.begin(CLUSTER).await? {
-        environments.planes.create(name).await?;
+        let kubernetes = environments.stored(name.as_str()).await?.value.kubernetes_version;
+        environments.planes.create(name, kubernetes).await?;
         work.done(CLUSTER, &environments.planes.server(name)).await?;
     }
     let template = template(environments, work).await?;

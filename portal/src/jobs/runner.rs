@@ -13,7 +13,7 @@ use vctl_api::rest::{JobState, Operation};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Expect, Revision, Watch};
 
-use super::{create, delete, ended, work::Failure, work::Work};
+use super::{create, delete, ended, rotate, work::Failure, work::Work};
 use crate::{
     JobsConfig,
     documents::{JobDoc, Stored, decode, remove},
@@ -203,6 +203,10 @@ impl Runner {
         match doc.operation {
             Operation::Create => create::run(&self.shared.environments, work).await,
             Operation::Delete => delete::run(&self.shared.environments, work).await,
+            Operation::RotateCa => {
+                let overlap = Duration::from_secs(doc.overlap_seconds.unwrap_or_default());
+                rotate::run(&self.shared.environments, work, overlap).await
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tokio::sync::Mutex;
 use vctl_api::{
     names::EnvironmentName,
-    rest::{JobState, LogLine, Phase},
+    rest::{JobState, LogLine, Operation, Phase},
 };
 use vctl_store::{Expect, StoreError, Write};
 
@@ -254,12 +254,21 @@ impl Work {
             audit(now, RUNNER, action, name, "", detail)
         };
         let action = match (job.operation, job.state) {
-            (vctl_api::rest::Operation::Delete, JobState::Succeeded) => {
+            (Operation::Delete, JobState::Succeeded) => {
                 let mut writes = vec![remove::<EnvironmentDoc>(name, expect), entry("environment.deleted")?];
                 if let Some(secrets) = self.environments.documents.get::<SecretsDoc>(name).await? {
                     writes.push(remove::<SecretsDoc>(name, Expect::Revision(secrets.revision)));
                 }
                 return Ok(writes);
+            }
+            // It is ready all the time.
+            (Operation::RotateCa, JobState::Succeeded) => {
+                environment.message.clear();
+                "environment.ca-rotated"
+            }
+            (Operation::RotateCa, JobState::Failed) => {
+                environment.message = format!("its certificate authority was not changed: {}", job.error);
+                "environment.ca-rotation-failed"
             }
             (_, JobState::Succeeded) => {
                 environment.phase = Phase::Ready;

@@ -14,5 +14,6 @@ mod readme;
 mod tenant_servers_podman;
 mod usage;
 mod volumes;
+mod versions;
 mod whole_path;
 mod workloads;

@@ -54,7 +54,7 @@ impl ControlPlanes {
         let keys = if backup.name == name.as_str() {
             kept
         } else {
-            KeysDocument::generate(name.as_str(), uuid::Uuid::new_v4().to_string(), config.clock.now(), config)?
+            KeysDocument::generate(name.as_str(), kept.kubernetes, config.clock.now(), config)?
         };
         let own = bootstrap::documents(&keys, config, Vec::new())?;
         let own = own.into_iter().filter(|w| w.key == keys::key() || is_of_the_server(&w.key));

@@ -104,6 +104,9 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
             wakes.push(Wake::Now(Controller::ServiceAccount, key.name.clone(), "".into()));
             wakes.push(Wake::Now(Controller::RootCa, key.name.clone(), "".into()));
         }
+        crate::keys::RESOURCE if event.value.is_some() && event.previous.is_some() => {
+            wakes.push(tenant_wide(Controller::RootCa));
+        }
         crate::custom::DEFINITIONS => wakes.push(this(Controller::Definition)),
         "serviceaccounts" if event.value.is_none() && &*key.name == "default" => {
             wakes.push(Wake::Now(Controller::ServiceAccount, key.namespace.clone(), "".into()));

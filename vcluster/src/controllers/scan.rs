@@ -8,7 +8,6 @@ use super::{
     object::{is_deleting, label_map, labels, text},
     pod,
     queue::Controller,
-    root_ca,
 };
 
 /// Only resources that matter are read, and only keys that may have work are queued.
@@ -24,10 +23,9 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         if cx.store.get(cx.tenant, &key("serviceaccounts", "default")).await?.0.is_none() {
             cx.wake(Controller::ServiceAccount, name, "");
         }
-        if cx.store.get(cx.tenant, &key("configmaps", root_ca::NAME)).await?.0.is_none() {
-            cx.wake(Controller::RootCa, name, "");
-        }
     }
+    // Those that hold something else than what is to be trusted now, and those to come.
+    cx.wake(Controller::RootCa, "", "");
     for (resource, controllers) in [
         (crate::custom::DEFINITIONS, &[Controller::Definition][..]),
         ("deployments.apps", &[Controller::Deployment]),

@@ -64,14 +64,15 @@ impl Clients for FakeClients {
                 storage_version: version.into(),
                 custom: false,
                 has_generation: true,
+                kubernetes: vctl_machinery::version::MinorVersion::DEFAULT,
                 definition: None,
             })
         });
         Arc::new(Catalog::default().with(rows))
     }
 
-    async fn root_certificate(&self, _tenant: Tenant) -> Result<String, ApiError> {
-        Ok("PEM".into())
+    async fn roots(&self, _tenant: Tenant) -> Result<crate::controllers::Roots, ApiError> {
+        Ok(crate::controllers::Roots { pem: "PEM".into(), changes_at: None })
     }
 
     async fn check_api_service(&self, _: Tenant, _: &Value) -> Result<(), String> {

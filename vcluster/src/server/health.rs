@@ -6,19 +6,18 @@ use serde_json::json;
 
 use super::{Context, respond};
 
-/// What a kubelet or kubectl is told about this server.
-const MINOR: u32 = 36;
-
 /// Answers health and version requests.
 pub(crate) async fn serve(context: &Context) -> Option<Response<Body>> {
     let path = context.info.path.trim_end_matches('/');
     if path == "/version" {
+        let kubernetes = context.plane.keys.kubernetes;
+        let minor = kubernetes.number();
         return Some(respond::json(
             StatusCode::OK,
             &json!({
-                "major": "1", "minor": MINOR.to_string(), "emulationMajor": "1", "emulationMinor": MINOR.to_string(),
-                "minCompatibilityMajor": "1", "minCompatibilityMinor": (MINOR - 1).to_string(),
-                "gitVersion": format!("v1.{MINOR}.0"), "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+                "major": "1", "minor": minor.to_string(), "emulationMajor": "1", "emulationMinor": minor.to_string(),
+                "minCompatibilityMajor": "1", "minCompatibilityMinor": (minor - 1).to_string(),
+                "gitVersion": kubernetes.git_version(), "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
                 "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, platform()),
             }),
         ));

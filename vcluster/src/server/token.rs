@@ -21,7 +21,7 @@ const MOST_SECONDS: i64 = 1 << 32;
 pub(crate) fn discovery(context: &Context) -> Result<Option<Response<Body>>, ApiError> {
     let keys = &context.plane.keys;
     let (media, document) = match context.info.path.as_str() {
-        "/openid/v1/jwks" => ("application/jwk-set+json", json!({ "keys": [keys.token_jwk] })),
+        "/openid/v1/jwks" => ("application/jwk-set+json", json!({ "keys": keys.token_jwks(context.plane.now()) })),
         "/.well-known/openid-configuration" => (
             "application/json",
             json!({
@@ -78,6 +78,11 @@ pub(crate) async fn request(call: &Call, target: &Target, mut request: Value) ->
         bind(call, target, &request["spec"]["boundObjectRef"], &mut private).await?;
     }
     let now = call.plane.now();
+    if keys.must_change_before_token(lifetime, now) {
+        // This one is signed with the key that is known here: it stays believed for as long as the token lives.
+        let change = |document: &mut crate::keys::KeysDocument| document.before_token(lifetime, now);
+        crate::keys::edit(call.plane.store(), call.plane.tenant, change).await?;
+    }
     let expires = now.checked_add(lifetime.seconds()).map_err(ApiError::internal)?;
     let claims = json!({
         "aud": audiences, "exp": expires.as_second(), "iat": now.as_second(), "nbf": now.as_second(), "iss": keys.issuer,
@@ -86,7 +91,7 @@ pub(crate) async fn request(call: &Call, target: &Target, mut request: Value) ->
     });
     let mut header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::ES256);
     header.typ = None;
-    header.kid = Some(keys.token_id.clone());
+    header.kid = Some(keys.token_id().to_owned());
     let token = jsonwebtoken::encode(&header, &claims, &keys.sign).map_err(ApiError::internal)?;
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     request["kind"] = "TokenRequest".into();

@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use vctl_api::rest::{CreateEnvironment, Environment};
+use vctl_machinery::version::MinorVersion;
 
 use super::{
     Client, Global,
@@ -28,6 +29,9 @@ pub(crate) struct Create {
     /// A parameter of the template; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
+    /// Minor version of Kubernetes: 1.33 to 1.37 [default: the template's, or 1.36]
+    #[arg(long, value_name = "VERSION")]
+    kubernetes_version: Option<MinorVersion>,
     /// Return as soon as it is asked for
     #[arg(long)]
     no_wait: bool,
@@ -53,7 +57,8 @@ impl Create {
                 return Err(CliError::Usage(format!("--set {name} is given twice: give it once")));
             }
         }
-        let request = CreateEnvironment { name: self.name, template: self.template, parameters };
+        let kubernetes_version = self.kubernetes_version.map(|version| version.to_string());
+        let request = CreateEnvironment { name: self.name, template: self.template, parameters, kubernetes_version };
         let mut environment: Environment = client.post("environments", &request).await?;
         let path = format!("environments/{}", segment(environment.name.as_str()));
         if self.no_wait {

@@ -41,7 +41,7 @@ impl Kubeconfig {
 }
 
 /// As kubectl: the first file of KUBECONFIG, else `~/.kube/config`.
-fn own_kubeconfig() -> Result<PathBuf, CliError> {
+pub(super) fn own_kubeconfig() -> Result<PathBuf, CliError> {
     if let Some(list) = std::env::var_os("KUBECONFIG")
         && let Some(first) = std::env::split_paths(&list).find(|p| !p.as_os_str().is_empty())
     {
@@ -54,7 +54,7 @@ fn own_kubeconfig() -> Result<PathBuf, CliError> {
 
 /// Merges a kubeconfig into a file: same names are replaced, everything else stays as it is. The file is replaced at once or not
 /// at all, under the lock that kubectl takes too. Returns the name of the new current context.
-async fn merge_into(path: &Path, new: &str) -> Result<String, CliError> {
+pub(super) async fn merge_into(path: &Path, new: &str) -> Result<String, CliError> {
     // A link stays a link: what it points to is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(dir) = path.parent() {

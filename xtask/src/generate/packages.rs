@@ -1,22 +1,26 @@
 //! Fetches the packages through the registries' ordinary clients, into a scratch directory.
 
 use std::{
+    collections::BTreeMap,
     fs,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use vctl_machinery::version::MinorVersion;
 
-/// Version of Kubernetes whose kinds are described.
-const KUBERNETES: &str = "1.36.0";
+/// Minor versions of Kubernetes whose kinds are described.
+const KUBERNETES: RangeInclusive<u8> = MinorVersion::OLDEST.number()..=MinorVersion::NEWEST.number();
 const SCHEMAS: (&str, &str) = ("kubernetes-validate", "1.37.0");
 const DESCRIPTORS: (&str, &str, &str) = ("k8s-rs-pb", "0.5.0", "v1_35");
 
 /// Where the packages are, and a line that names them.
 pub(crate) struct Packages {
-    pub(crate) definitions: PathBuf,
+    /// Schemas by minor version.
+    pub(crate) definitions: BTreeMap<u8, PathBuf>,
     pub(crate) descriptors: PathBuf,
     pub(crate) sources: String,
 }
@@ -54,8 +58,8 @@ pub(crate) fn fetch(scratch: &Path) -> Result<Packages> {
             .arg(&python)
             .arg(wheel),
     )?;
-    let definitions =
-        python.join(format!("kubernetes_validate/kubernetes-json-schema/v{KUBERNETES}-local/_definitions.json"));
+    let schemas = python.join("kubernetes_validate/kubernetes-json-schema");
+    let definitions = KUBERNETES.map(|m| (m, schemas.join(format!("v1.{m}.0-local/_definitions.json")))).collect();
 
     let project = scratch.join("project");
     fs::create_dir_all(project.join("src"))?;
@@ -82,8 +86,14 @@ pub(crate) fn fetch(scratch: &Path) -> Result<Packages> {
         definitions,
         descriptors,
         sources: format!(
-            "kinds of Kubernetes {KUBERNETES}: PyPI {} {}; protobuf numbers: crate {} {} ({})",
-            SCHEMAS.0, SCHEMAS.1, DESCRIPTORS.0, DESCRIPTORS.1, DESCRIPTORS.2
+            "kinds of Kubernetes 1.{} to 1.{}: PyPI {} {}; protobuf numbers: crate {} {} ({})",
+            KUBERNETES.start(),
+            KUBERNETES.end(),
+            SCHEMAS.0,
+            SCHEMAS.1,
+            DESCRIPTORS.0,
+            DESCRIPTORS.1,
+            DESCRIPTORS.2
         ),
     })
 }

@@ -77,7 +77,7 @@ pub(super) fn violations(pod: &Value, standard: Standard) -> Vec<Violation> {
 
 /// The minor version of the cluster, whose rules are the newest it knows.
 fn newest() -> u32 {
-    crate::KUBERNETES_VERSION.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(u32::MAX)
+    vctl_machinery::version::MinorVersion::NEWEST.number().into()
 }
 
 fn quoted<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> String {

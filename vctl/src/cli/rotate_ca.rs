@@ -1,0 +1,81 @@
+//! `vctl rotate-ca`.
+
+use std::time::Duration;
+
+use clap::Args;
+use vctl_api::rest::{self, RotateCa as Request};
+
+use super::{
+    Client, Global,
+    client::segment,
+    error::CliError,
+    kubeconfig::{merge_into, own_kubeconfig},
+    output::print,
+    progress,
+};
+
+/// Arguments of `vctl rotate-ca`.
+#[derive(Debug, Args)]
+pub(crate) struct RotateCa {
+    /// Name of the environment
+    name: String,
+    /// How long certificates of the old authority still count, such as 30m or 24h [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "now")]
+    overlap: Option<Duration>,
+    /// Drop the old authority at once: kubeconfigs from before stop working. Ends an overlap that is under way
+    #[arg(long)]
+    now: bool,
+    /// Merge a new kubeconfig into ~/.kube/config (or the first file of KUBECONFIG)
+    #[arg(long)]
+    merge: bool,
+}
+
+/// `90s`, `30m`, `24h`, `7d`.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "write it as a number with s, m, h or d: 30m, 24h".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+impl RotateCa {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let client = Client::open(global)?;
+        let path = format!("environments/{}", segment(&self.name));
+        let request = Request { now: self.now, overlap_seconds: self.overlap.map(|o| o.as_secs()) };
+        let job: rest::Job = client.post(&format!("{path}/rotate-ca"), &request).await?;
+        progress::follow(&client, &job.id).await?;
+        let name = &self.name;
+        if self.merge {
+            let answer: rest::Kubeconfig = client.get(&format!("{path}/kubeconfig")).await?;
+            let file = own_kubeconfig()?;
+            let context = merge_into(&file, &answer.kubeconfig).await?;
+            return print(&format!("{} has context {context} of the new authority\n", file.display()));
+        }
+        print(&format!(
+            "environment {name} has a new certificate authority; get new kubeconfigs: vctl kubeconfig {name} --merge\n"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, seconds) in [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)] {
+            assert_eq!(time(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["", "h", "10", "-1h", "1.5h", "1w", "999999999999999999d", "1µ"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+}
