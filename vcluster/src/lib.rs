@@ -39,6 +39,9 @@ mod subresource;
 pub mod user;
 mod views;
 
+#[cfg(fuzzing)]
+pub use streaming::fuzzing;
+
 pub use config::Config;
 pub use control_planes::{ControlPlanes, NewCluster, Peer};
 pub use user::User;

@@ -109,11 +109,6 @@ impl Errors {
         self.push("FieldValueDuplicate", at, format!("Duplicate value: {shown:?}"));
     }
 
-    /// A value that is not supported, where what is supported is shown in upstream's words.
-    pub(super) fn not_supported(&mut self, at: &At<'_>, shown: &str) {
-        self.push("FieldValueNotSupported", at, format!("Unsupported value: {}: supported values: {shown}", at.value));
-    }
-
     pub(super) fn too_long(&mut self, at: &At<'_>, max: usize) {
         self.push("FieldValueTooLong", at, format!("Too long: may not be more than {max} bytes"));
     }

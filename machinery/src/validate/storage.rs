@@ -107,7 +107,7 @@ fn volume(spec: &At<'_>, errors: &mut Errors) {
     if capacity.is_empty() {
         errors.required(&capacity, "");
     } else if capacity.entries().count() > 1 || capacity.field("storage").value.is_null() {
-        errors.not_supported(&capacity, "[storage]");
+        errors.not_supported(&capacity, &capacity.value.to_string(), &["storage"]);
     }
     for (_, amount) in capacity.entries() {
         let at = At { value: amount.value, path: amount.path };

@@ -32,14 +32,16 @@ const ALL: [Controller; COUNT] = [
     Controller::EndpointSliceMirroring,
     Controller::HorizontalPodAutoscaler,
     Controller::Scheduler,
+    Controller::Volumes,
     Controller::PodGc,
     Controller::EventExpiry,
     Controller::ResourceQuota,
     Controller::Certificates,
     Controller::ApiServices,
+    Controller::FlowControl,
 ];
 /// How many there are: the last one is the last of the enum.
-const COUNT: usize = Controller::ApiServices as usize + 1;
+const COUNT: usize = Controller::FlowControl as usize + 1;
 
 /// Name of a controller's queue.
 fn name(controller: Controller) -> &'static str {
@@ -67,11 +69,13 @@ fn name(controller: Controller) -> &'static str {
         Controller::EndpointSliceMirroring => "endpoint_slice_mirroring",
         Controller::HorizontalPodAutoscaler => "horizontalpodautoscaler",
         Controller::Scheduler => "scheduler",
+        Controller::Volumes => "pv_controller",
         Controller::PodGc => "pod_gc",
         Controller::EventExpiry => "event_expiry",
         Controller::ResourceQuota => "resourcequota_primary",
         Controller::Certificates => "certificate",
         Controller::ApiServices => "available_controller",
+        Controller::FlowControl => "priority_and_fairness_config_queue",
     }
 }
 
