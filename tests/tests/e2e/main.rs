@@ -13,7 +13,7 @@ mod postgres;
 mod readme;
 mod tenant_servers_podman;
 mod usage;
-mod volumes;
 mod versions;
+mod volumes;
 mod whole_path;
 mod workloads;

@@ -173,11 +173,11 @@ impl Autoscaler<'_> {
             _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
         };
         let catalog = self.cx.clients.catalog(self.cx.tenant).await;
-        let mut rows = catalog.rows().iter().filter(|r| r.group == group && r.kind == kind).peekable();
-        if rows.peek().is_none() {
+        let rows: Vec<_> = catalog.rows().iter().filter(|r| r.group == group && r.kind == kind).collect();
+        if rows.is_empty() {
             return Err(format!("no matches for kind {kind:?} in group {group:?}"));
         }
-        let Some(row) = rows.find(|r| r.subresource("scale").is_some()) else {
+        let Some(row) = rows.into_iter().find(|r| r.subresource("scale").is_some()) else {
             return Err("the server could not find the requested resource".to_owned());
         };
         let resource = row.group_resource();
