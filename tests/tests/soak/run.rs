@@ -97,7 +97,7 @@ pub(crate) fn run(length: Duration) -> Result<()> {
             Err(e) => failures.push(format!("{}: {e:#}", journal.name)),
         }
     }
-    summary::print(&lines, writes, unanswered, took, objects, &commands);
+    summary::print(&lines, journals.len(), writes, unanswered, took, objects, &commands);
     ensure!(failures.is_empty(), "{} informers saw what was not written:\n- {}", failures.len(), failures.join("\n- "));
     Ok(())
 }

@@ -31,10 +31,11 @@ impl Line {
     }
 }
 
-/// Prints all of it.
+/// Prints all of it: a line of each informer that saw what it should, of so many.
 #[expect(clippy::print_stdout, reason = "make soak shows it")]
 pub(crate) fn print(
     lines: &[Line],
+    informers: usize,
     writes: usize,
     unanswered: u64,
     took: Duration,
@@ -59,7 +60,7 @@ pub(crate) fn print(
         println!("soak: {name}: {} rounds, {} more done again because of the kill", rounds.done, rounds.again);
     }
     println!(
-        "soak: every cache is the final list of {objects} objects; nothing missed, doubled or out of order: {} informers",
+        "soak: every cache is the final list of {objects} objects; {} of {informers} informers: nothing missed, doubled or out of order",
         lines.len()
     );
 }
