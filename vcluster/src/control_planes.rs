@@ -24,6 +24,7 @@ use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
     aggregation::ApiService,
+    authentication::oidc::Issuers,
     bootstrap,
     client::Client,
     config::Config,
@@ -55,8 +56,18 @@ pub struct Prefix(pub String);
 pub struct NewCluster {
     /// The Kubernetes that it is.
     pub kubernetes: MinorVersion,
+    /// Whose tokens count besides the cluster's own: an AuthenticationConfiguration.
+    pub authentication: Option<Value>,
     /// Nodes that are there from its first moment, so that the first pod finds one.
     pub nodes: Vec<Value>,
+}
+
+/// Checks an AuthenticationConfiguration (`apiserver.config.k8s.io/v1`).
+///
+/// # Errors
+/// Everything that is wrong with it, for people.
+pub fn check_authentication(configuration: &Value) -> Result<(), String> {
+    Issuers::new(Some(configuration)).map(drop)
 }
 
 /// All virtual control planes of this process. Cheap to clone; clones share everything.
@@ -66,6 +77,11 @@ pub struct ControlPlanes {
     planes: Arc<Mutex<HashMap<String, Arc<Plane>>>>,
     /// Names of tenants that have been asked for by number.
     names: Arc<Mutex<HashMap<Tenant, Arc<str>>>>,
+}
+
+/// The keys of a new cluster are what was read of it.
+fn is_news(event: &&Arc<vctl_store::Event>) -> bool {
+    &*event.key.resource != keys::RESOURCE || event.previous.is_some()
 }
 
 /// How often what is kept of idle clusters is looked for.
@@ -83,9 +99,8 @@ impl ControlPlanes {
         tasks.spawn_until_stopped("control plane caches", async move {
             loop {
                 match feed.next().await {
-                    Ok(committed) => {
-                        follower.committed(committed.tenant, committed.events.iter().map(|e| &*e.key.resource))
-                    }
+                    Ok(committed) => follower
+                        .committed(committed.tenant, committed.events.iter().filter(is_news).map(|e| &*e.key.resource)),
                     Err(WatchError::Lagged) => follower.lock().values().for_each(|p| p.changed_unknown()),
                     Err(WatchError::Compacted | WatchError::Closed) => return,
                 }
@@ -112,17 +127,8 @@ impl ControlPlanes {
             // Created or deleted: whoever is asked for next is looked up anew.
             planes.retain(|_, p| p.tenant != tenant);
             self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
-            return;
-        }
-        let mut keys = false;
-        if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
-            for resource in resources {
-                plane.changed(resource);
-                keys |= resource == keys::RESOURCE;
-            }
-        }
-        if keys {
-            planes.retain(|_, p| p.tenant != tenant);
+        } else if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
+            resources.for_each(|r| plane.changed(r));
         }
     }
 
@@ -152,7 +158,7 @@ impl ControlPlanes {
     }
 
     pub(crate) async fn plane(&self, name: &str) -> Result<Arc<Plane>, ApiError> {
-        let loaded = self.lock().get(name).cloned();
+        let loaded = self.lock().get(name).filter(|plane| !plane.is_outdated()).cloned();
         let plane = match loaded {
             Some(plane) => plane,
             None => {
@@ -179,7 +185,11 @@ impl ControlPlanes {
     /// 409 AlreadyExists when the name is taken.
     pub async fn create_as(&self, name: &EnvironmentName, cluster: NewCluster) -> Result<(), ApiError> {
         let config = &self.shared.config;
-        let keys = KeysDocument::generate(name.as_str(), cluster.kubernetes, config.clock.now(), config)?;
+        let mut keys = KeysDocument::generate(name.as_str(), cluster.kubernetes, config.clock.now(), config)?;
+        if let Some(authentication) = cluster.authentication {
+            check_authentication(&authentication).map_err(ApiError::bad_request)?;
+            keys.authentication = Some(authentication);
+        }
         let documents = bootstrap::documents(&keys, config, cluster.nodes)?;
         match self.shared.store.create_tenant(name.as_str(), documents).await {
             Ok(_) => Ok(()),

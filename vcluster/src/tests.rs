@@ -13,6 +13,7 @@ mod pods;
 mod policies;
 mod quotas;
 mod resource_metrics;
+mod rights;
 mod rotation;
 mod versions;
 mod watches;
@@ -57,6 +58,11 @@ pub(super) struct Fixture {
     pub admin: Peer,
     pub clock: Clock,
     pub store: Arc<MemoryStore>,
+}
+
+/// Workers that have nothing to say.
+pub(super) fn no_streams() -> Arc<dyn PodStreams> {
+    Arc::new(NoStreams)
 }
 
 pub(super) const NAME: &str = "dev";
