@@ -79,6 +79,19 @@ pub struct CreateEnvironment {
     /// Minor version of Kubernetes, such as `1.35`; else the template's, else the server's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
+    /// Whose tokens count besides the cluster's own: an `AuthenticationConfiguration` of `apiserver.config.k8s.io/v1`; else the
+    /// template's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<serde_json::Value>,
+}
+
+/// Body of `PUT`, and answer of `GET /api/v1/environments/NAME/authentication`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Authentication {
+    /// Whose tokens count besides the cluster's own: an `AuthenticationConfiguration` of `apiserver.config.k8s.io/v1`, or null.
+    #[serde(default)]
+    pub authentication: Option<serde_json::Value>,
 }
 
 /// Body of `POST /api/v1/environments/NAME/rotate-ca`.

@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
             subresource: if choice & 0x40 == 0 { "" } else { "status" },
             now: "2026-01-02T03:04:05Z",
         };
-        if schema::decode_kind(group, version, kind, &mut wanted).is_err() {
+        if schema::decode_kind(Default::default(), group, version, kind, &mut wanted).is_err() {
             continue;
         }
         if choice & 0x80 != 0 {

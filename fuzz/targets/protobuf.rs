@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
         let mut bytes = Bytes(data);
         let (group, version, kind) = bytes.kind();
         let mut object = bytes.object((group, version, kind));
-        schema::decode_kind(group, version, kind, &mut object)
+        schema::decode_kind(Default::default(), group, version, kind, &mut object)
             .is_ok()
             .then(|| protobuf::encode(&object).map(|body| protobuf::decode(&body).expect("what was written is read")))
             .flatten()

@@ -34,6 +34,9 @@ pub(crate) struct EnvironmentDoc {
     /// The Kubernetes that it is.
     #[serde(default)]
     pub(crate) kubernetes_version: MinorVersion,
+    /// Whose tokens count in it: an AuthenticationConfiguration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) authentication: Option<serde_json::Value>,
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) created_at: Timestamp,

@@ -1,5 +1,6 @@
 //! What a person can do with environments. Every change writes intent, audit entry and job in one transaction.
 
+mod authentication;
 mod authority;
 mod backup;
 pub(crate) mod changes;
@@ -96,6 +97,10 @@ impl Environments {
             detail: e.to_string(),
             nearest: Vec::new(),
         })?;
+        let authentication = request.authentication.or_else(|| template.manifest.authentication.clone());
+        if let Some(configuration) = &authentication {
+            self.check_authentication(configuration)?;
+        }
         let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
         let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
         render::render(&template, name.as_str(), &all)?;
@@ -110,6 +115,7 @@ impl Environments {
             template_version: template.manifest.version.clone(),
             parameters: resolved.public,
             kubernetes_version: given.or(template.manifest.kubernetes_version).unwrap_or_default(),
+            authentication,
             phase: Phase::Creating,
             message: String::new(),
             created_at: now,

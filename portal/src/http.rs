@@ -13,7 +13,7 @@ pub mod problem;
 
 use axum::{
     Router, middleware,
-    routing::{MethodRouter, delete, get, post},
+    routing::{MethodRouter, delete, get, post, put},
 };
 
 use crate::Portal;
@@ -60,6 +60,8 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/environments/{name}", SignedIn, get(api::get_environment)),
         row("DELETE", "/api/v1/environments/{name}", SignedIn, delete(api::delete_environment)),
         row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
+        row("GET", "/api/v1/environments/{name}/authentication", SignedIn, get(api::get_authentication)),
+        row("PUT", "/api/v1/environments/{name}/authentication", Admin, put(api::set_authentication)),
         row("POST", "/api/v1/environments/{name}/rotate-ca", Admin, post(api::rotate_ca)),
         row("GET", "/api/v1/environments/{name}/snapshot", Admin, get(backup::snapshot)),
         row("POST", "/api/v1/environments/{name}/restore", Admin, backup::limited(post(backup::restore))),

@@ -93,7 +93,21 @@ pub enum AuthorityStep {
 #[async_trait::async_trait]
 pub trait ControlPlanes: Send + Sync {
     /// Creates the virtual cluster of an environment; nothing when it is there already.
-    async fn create(&self, name: &EnvironmentName, kubernetes: MinorVersion) -> Result<(), PortError>;
+    async fn create(
+        &self,
+        name: &EnvironmentName,
+        kubernetes: MinorVersion,
+        authentication: Option<Value>,
+    ) -> Result<(), PortError>;
+
+    /// Checks an AuthenticationConfiguration.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, for people.
+    fn check_authentication(&self, configuration: &Value) -> Result<(), String>;
+
+    /// Sets whose tokens count in the virtual cluster besides its own.
+    async fn set_authentication(&self, name: &EnvironmentName, configuration: Option<Value>) -> Result<(), PortError>;
 
     /// Whether the virtual cluster is there.
     async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError>;

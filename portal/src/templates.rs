@@ -66,6 +66,9 @@ pub struct Manifest {
     /// Minor version of Kubernetes that environments get unless another is asked for.
     #[serde(default)]
     pub kubernetes_version: Option<MinorVersion>,
+    /// Whose tokens count in environments besides their own, unless something else is asked for: an AuthenticationConfiguration.
+    #[serde(default)]
+    pub authentication: Option<serde_json::Value>,
     /// How long its workloads may take to become ready.
     #[serde(default)]
     pub ready_timeout_seconds: Option<u64>,

@@ -69,7 +69,15 @@ impl FakePlanes {
 
 #[async_trait::async_trait]
 impl ControlPlanes for FakePlanes {
-    async fn create(&self, name: &EnvironmentName, _: MinorVersion) -> Result<(), PortError> {
+    fn check_authentication(&self, configuration: &Value) -> Result<(), String> {
+        if configuration["kind"] == "AuthenticationConfiguration" { Ok(()) } else { Err("no such kind".to_owned()) }
+    }
+
+    async fn set_authentication(&self, _: &EnvironmentName, _: Option<Value>) -> Result<(), PortError> {
+        self.enter("set_authentication").await
+    }
+
+    async fn create(&self, name: &EnvironmentName, _: MinorVersion, _: Option<Value>) -> Result<(), PortError> {
         self.enter("create").await?;
         self.state().clusters.entry(name.to_string()).or_default();
         Ok(())

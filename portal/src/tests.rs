@@ -1,6 +1,7 @@
 //! The portal as a whole, in process.
 
 mod access;
+mod authority;
 mod backup;
 mod environments;
 mod jobs;

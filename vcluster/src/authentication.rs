@@ -1,5 +1,10 @@
-//! Who makes a request: client certificates of the cluster's own authority, service account tokens, or nobody in particular;
+//! Who makes a request: client certificates of the cluster's own authority, service account tokens, tokens of configured issuers, or nobody
+//! in particular;
 //! then whom they act for.
+
+pub(crate) mod oidc;
+
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
@@ -21,7 +26,7 @@ const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const DELETED_LEEWAY_SECONDS: i64 = 60;
 
 /// The user of a request; 401 for credentials that are wrong, `system:anonymous` for none.
-pub(crate) async fn authenticate(plane: &Plane, headers: &HeaderMap, peer: &Peer) -> Result<User, ApiError> {
+pub(crate) async fn authenticate(plane: &Arc<Plane>, headers: &HeaderMap, peer: &Peer) -> Result<User, ApiError> {
     let mut refused = false;
     if !peer.certificates.is_empty() {
         match plane.keys.subject(&peer.certificates, plane.now()) {
@@ -54,20 +59,31 @@ pub(crate) async fn authenticate(plane: &Plane, headers: &HeaderMap, peer: &Peer
     if refused { Err(ApiError::unauthorized()) } else { Ok(User::anonymous()) }
 }
 
-/// The service account of a token, and for which of the wanted audiences (none: this server's own) it is meant. 401 unless it is
-/// genuine, current, and everything it is bound to still exists.
+/// The user of a token, and for which of the wanted audiences (none: this server's own) it is meant. 401 unless it is genuine, current,
+/// and everything it is bound to still exists.
 pub(crate) async fn by_token(
-    plane: &Plane,
+    plane: &Arc<Plane>,
     token: &str,
     audiences: &[String],
 ) -> Result<(User, Vec<String>), ApiError> {
-    match verify(plane, token, audiences).await? {
-        Ok(known) => Ok(known),
-        Err(why) => {
-            tracing::debug!(why, "a token was refused");
-            Err(ApiError::unauthorized())
+    let refused = match verify(plane, token, audiences).await? {
+        Ok(known) => return Ok(known),
+        Err(why) => why,
+    };
+    // Tokens of other issuers say nothing of this server's audiences: they are for its own.
+    let own: Vec<String> = if audiences.is_empty() {
+        vec![plane.keys.issuer.clone()]
+    } else {
+        audiences.iter().filter(|a| **a == plane.keys.issuer).cloned().collect()
+    };
+    if !own.is_empty() {
+        match plane.issuers.authenticate(plane, token).await {
+            Ok(user) => return Ok((user, own)),
+            Err(why) => tracing::debug!(why, "a token of another issuer was refused"),
         }
     }
+    tracing::debug!(why = refused, "a token was refused");
+    Err(ApiError::unauthorized())
 }
 
 async fn verify(

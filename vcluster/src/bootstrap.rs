@@ -115,7 +115,7 @@ fn own_objects(keys: &KeysDocument, config: &Config) -> Vec<(&'static str, &'sta
         "kube-system",
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "extension-apiserver-authentication" },
-            "data": keys.authentication(),
+            "data": keys.describe(),
         }),
     ));
     objects.push(("servicecidrs.networking.k8s.io", "", json!({

@@ -17,7 +17,7 @@ use serde_json::Value;
 use vctl_api::names::EnvironmentName;
 use vctl_machinery::{catalog::Catalog, status::ApiError, version::MinorVersion};
 use vctl_runtime::{
-    metrics::Exposition,
+    metrics::{Exposition, Kind},
     pki::{PkiError, Validity},
     tasks::Tasks,
 };
@@ -26,6 +26,7 @@ use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 use crate::{
     aggregation::ApiService,
     api_metrics::AllMetrics,
+    authentication::oidc::Issuers,
     bootstrap,
     client::Client,
     config::Config,
@@ -59,8 +60,18 @@ pub struct Prefix(pub String);
 pub struct NewCluster {
     /// The Kubernetes that it is.
     pub kubernetes: MinorVersion,
+    /// Whose tokens count besides the cluster's own: an AuthenticationConfiguration.
+    pub authentication: Option<Value>,
     /// Nodes that are there from its first moment, so that the first pod finds one.
     pub nodes: Vec<Value>,
+}
+
+/// Checks an AuthenticationConfiguration (`apiserver.config.k8s.io/v1`).
+///
+/// # Errors
+/// Everything that is wrong with it, for people.
+pub fn check_authentication(configuration: &Value) -> Result<(), String> {
+    Issuers::new(Some(configuration)).map(drop)
 }
 
 /// All virtual control planes of this process. Cheap to clone; clones share everything.
@@ -70,6 +81,11 @@ pub struct ControlPlanes {
     planes: Arc<Mutex<HashMap<String, Arc<Plane>>>>,
     /// Names of tenants that have been asked for by number.
     names: Arc<Mutex<HashMap<Tenant, Arc<str>>>>,
+}
+
+/// The keys of a new cluster are what was read of it.
+fn is_news(event: &&Arc<vctl_store::Event>) -> bool {
+    &*event.key.resource != keys::RESOURCE || event.previous.is_some()
 }
 
 /// How often what is kept of idle clusters is looked for.
@@ -89,9 +105,8 @@ impl ControlPlanes {
             loop {
                 match feed.next().await {
                     Ok(committed) if committed.events.is_empty() => follower.born_or_gone(committed.tenant).await,
-                    Ok(committed) => {
-                        follower.committed(committed.tenant, committed.events.iter().map(|e| &*e.key.resource))
-                    }
+                    Ok(committed) => follower
+                        .committed(committed.tenant, committed.events.iter().filter(is_news).map(|e| &*e.key.resource)),
                     Err(WatchError::Lagged) => follower.lock().values().for_each(|p| p.changed_unknown()),
                     Err(WatchError::Compacted | WatchError::Closed) => return,
                 }
@@ -112,16 +127,9 @@ impl ControlPlanes {
     }
 
     fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
-        let mut planes = self.lock();
-        let mut keys = false;
+        let planes = self.lock();
         if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
-            for resource in resources {
-                plane.changed(resource);
-                keys |= resource == keys::RESOURCE;
-            }
-        }
-        if keys {
-            planes.retain(|_, p| p.tenant != tenant);
+            resources.for_each(|r| plane.changed(r));
         }
     }
 
@@ -155,6 +163,26 @@ impl ControlPlanes {
     /// Writes the measurements of the requests to all clusters together, also to those that are gone.
     pub fn measurements(&self, text: &mut Exposition) {
         self.shared.metrics.server.write(text);
+        let watches = &self.shared.views.counters;
+        for (name, kind, help, value) in [
+            ("apiserver_watch_events_total", Kind::Counter, "Number of events sent in watch clients", watches.frames()),
+            (
+                "vctl_watch_encodings_total",
+                Kind::Counter,
+                "Number of changes that were encoded for watches: once for each form, however many watch.",
+                watches.encodings(),
+            ),
+            (
+                "vctl_watches_lagged_total",
+                Kind::Counter,
+                "Number of watches that were ended because their clients read too slowly.",
+                watches.lagged(),
+            ),
+            ("vctl_watches_open", Kind::Gauge, "Number of watches that are open.", watches.open()),
+        ] {
+            text.family(name, kind, help);
+            text.sample(name, &[], value);
+        }
     }
 
     /// What the watches of all clusters have done: for metrics.
@@ -179,7 +207,7 @@ impl ControlPlanes {
     }
 
     pub(crate) async fn plane(&self, name: &str) -> Result<Arc<Plane>, ApiError> {
-        let loaded = self.lock().get(name).cloned();
+        let loaded = self.lock().get(name).filter(|plane| !plane.is_outdated()).cloned();
         let plane = match loaded {
             Some(plane) => plane,
             None => {
@@ -206,7 +234,11 @@ impl ControlPlanes {
     /// 409 AlreadyExists when the name is taken.
     pub async fn create_as(&self, name: &EnvironmentName, cluster: NewCluster) -> Result<(), ApiError> {
         let config = &self.shared.config;
-        let keys = KeysDocument::generate(name.as_str(), cluster.kubernetes, config.clock.now(), config)?;
+        let mut keys = KeysDocument::generate(name.as_str(), cluster.kubernetes, config.clock.now(), config)?;
+        if let Some(authentication) = cluster.authentication {
+            check_authentication(&authentication).map_err(ApiError::bad_request)?;
+            keys.authentication = Some(authentication);
+        }
         let documents = bootstrap::documents(&keys, config, cluster.nodes)?;
         match self.shared.store.create_tenant(name.as_str(), documents).await {
             Ok(_) => Ok(()),

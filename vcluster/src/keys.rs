@@ -48,6 +48,9 @@ pub(crate) struct KeysDocument {
     /// How far the change to another authority is, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rotation: Option<Rotation>,
+    /// Whose tokens count besides its own: an AuthenticationConfiguration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<serde_json::Value>,
     token_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token_key_since: Option<Timestamp>,
@@ -84,6 +87,7 @@ impl KeysDocument {
             client_ca_key: authority.key_pem(),
             serves: true,
             rotation: None,
+            authentication: None,
             token_key: token.pem(),
             token_key_since: None,
             earlier_token_keys: Vec::new(),
@@ -103,7 +107,7 @@ impl KeysDocument {
     }
 
     /// The data of the ConfigMap that tells servers in the cluster whom to believe.
-    pub(crate) fn authentication(&self) -> serde_json::Value {
+    pub(crate) fn describe(&self) -> serde_json::Value {
         let mut data = serde_json::json!({ "client-ca-file": self.authorities() });
         if let Some(proxy) = &self.front_proxy {
             proxy.describe(&mut data);

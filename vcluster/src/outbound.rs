@@ -4,6 +4,7 @@
 //! given by URL is dialled from here; which addresses may be is the operator's decision ([`OutboundAddresses`]), since this process
 //! can reach more than tenants should.
 
+mod fetch;
 mod resolve;
 mod tls;
 
@@ -18,6 +19,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use vctl_runtime::pki::Identity;
 
+pub(crate) use fetch::fetch;
 pub(crate) use resolve::{PortOf, endpoint, is_public};
 pub(crate) use tls::Trust;
 
@@ -79,6 +81,17 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// Where a URL (`https` only) leads.
+    pub(crate) fn of_url(url: &str) -> Result<(Self, http::Uri), OutboundError> {
+        let bad = || OutboundError::Url(url.to_owned());
+        let uri: http::Uri = url.parse().map_err(|_| bad())?;
+        if uri.scheme_str() != Some("https") {
+            return Err(bad());
+        }
+        let host = uri.host().ok_or_else(bad)?.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok((Self::Host { name: host, port: uri.port_u16().unwrap_or(443) }, uri))
+    }
+
     /// The name that its certificate must have.
     pub(crate) fn server_name(&self) -> String {
         match self {
@@ -192,14 +205,7 @@ impl Hook {
                 trust,
             });
         }
-        let url = config["url"].as_str().unwrap_or_default();
-        let bad = || OutboundError::Url(url.to_owned());
-        let uri: http::Uri = url.parse().map_err(|_| bad())?;
-        if uri.scheme_str() != Some("https") {
-            return Err(bad());
-        }
-        let host = uri.host().ok_or_else(bad)?.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let place = Place::Host { name: host, port: uri.port_u16().unwrap_or(443) };
+        let (place, uri) = Place::of_url(config["url"].as_str().unwrap_or_default())?;
         Ok(Self { place, path: uri.path().to_owned(), trust })
     }
 

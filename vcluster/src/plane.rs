@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
 };
 
@@ -28,6 +28,7 @@ use crate::{
     admission::{Configurations, Hooks},
     aggregation::{API_SERVICES, ApiServices, Discovered},
     api_metrics::{AllMetrics, ApiMetrics},
+    authentication::oidc::Issuers,
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
     config::{Config, IN_CLUSTER_NAMES, KUBERNETES_IP},
@@ -67,6 +68,8 @@ pub(crate) struct Plane {
     pub(crate) tenant: Tenant,
     pub(crate) name: String,
     pub(crate) keys: Keys,
+    /// Whose tokens count besides the cluster's own.
+    pub(crate) issuers: Issuers,
     rbac: Rbac,
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
@@ -76,6 +79,8 @@ pub(crate) struct Plane {
     in_cluster_tls: Mutex<Option<Tls>>,
     catalog: Mutex<Option<(u64, Served)>>,
     catalog_generation: AtomicU64,
+    /// Its keys are not those that are stored any more.
+    outdated: AtomicBool,
     /// Seconds since 1970 of the last request.
     used: AtomicI64,
 }
@@ -104,12 +109,22 @@ impl Plane {
         })?;
         let document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
         let keys = Keys::new(&document)?;
+        let issuers = Issuers::new(document.authentication.as_ref()).unwrap_or_else(|error| {
+            // It was checked when it was stored: a server of another version, or the machine's authorities cannot be read.
+            tracing::error!(
+                environment = name,
+                error,
+                "tokens of other issuers are refused: their configuration cannot be used"
+            );
+            Issuers::default()
+        });
         Ok(Arc::new(Self {
             metrics: shared.metrics.of(info.tenant),
             shared,
             tenant: info.tenant,
             name: name.to_owned(),
             keys,
+            issuers,
             rbac: Rbac::default(),
             webhooks: Cached::default(),
             api_services: Cached::default(),
@@ -118,6 +133,7 @@ impl Plane {
             in_cluster_tls: Mutex::new(None),
             catalog: Mutex::new(None),
             catalog_generation: AtomicU64::new(0),
+            outdated: AtomicBool::new(false),
             used: AtomicI64::new(0),
         }))
     }
@@ -213,10 +229,22 @@ impl Plane {
             self.flow_control.invalidate();
         } else if resource == API_SERVICES {
             self.api_services.invalidate();
+        } else if resource == keys::RESOURCE {
+            self.keys_changed();
         } else if resource == custom::DEFINITIONS {
             // What is there is kept until it is replaced: most of its rows are taken over.
             self.catalog_generation.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// The keys that are stored are others: the next request is served by a plane that has read them.
+    pub(crate) fn keys_changed(&self) {
+        self.outdated.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether another plane is to take its place.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::SeqCst)
     }
 
     /// Tells the caches that anything may have changed.
@@ -226,6 +254,7 @@ impl Plane {
         self.changed(fairness::GROUP);
         self.changed(API_SERVICES);
         self.changed(custom::DEFINITIONS);
+        self.keys_changed();
     }
 
     /// The admission webhooks.
@@ -271,6 +300,7 @@ impl Plane {
             Ok(true)
         });
         let proxy = document.await?.front_proxy;
+        self.keys_changed();
         proxy.map(|p| p.identity()).ok_or_else(|| ApiError::internal("there is no certificate for aggregated APIs"))
     }
 

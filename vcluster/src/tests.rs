@@ -15,6 +15,7 @@ mod pods;
 mod policies;
 mod quotas;
 pub(crate) mod resource_metrics;
+mod rights;
 mod rotation;
 mod versions;
 mod watches;
@@ -59,6 +60,11 @@ pub(super) struct Fixture {
     pub admin: Peer,
     pub clock: Clock,
     pub store: Arc<MemoryStore>,
+}
+
+/// Workers that have nothing to say.
+pub(super) fn no_streams() -> Arc<dyn PodStreams> {
+    Arc::new(NoStreams)
 }
 
 pub(super) const NAME: &str = "dev";

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
 //! 6 no server, or it cannot answer now. `connect` gives the code of its command.
 
+mod authentication;
 mod backup;
 mod client;
 mod compact;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Compact(compact::Compact),
     /// Encrypt everything that the server keeps with the first of its keys; afterwards it needs no other
     Reencrypt(reencrypt::Reencrypt),
+    /// Show or set whose tokens count in an environment (OpenID Connect)
+    Authentication(authentication::Authentication),
     /// Give an environment another certificate authority, while it goes on
     RotateCa(rotate_ca::RotateCa),
     /// Open a shell, or run a command, with KUBECONFIG set to an environment
@@ -112,6 +115,7 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Backup(c) => c.run(global).await,
         Command::Compact(c) => c.run(global).await,
         Command::Reencrypt(c) => c.run(global).await,
+        Command::Authentication(c) => c.run(global).await,
         Command::RotateCa(c) => c.run(global).await,
         Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
         Command::Status(c) => c.run(global).await,

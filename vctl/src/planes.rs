@@ -8,7 +8,12 @@ use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError
 use vctl_portal::ports::{self, Applied, AuthorityStep, PortError, Readiness, UnreadyPod, Workload};
 use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
-use vctl_vcluster::{NewCluster, client::Client, control_planes::ControlPlanes, user::User};
+use vctl_vcluster::{
+    NewCluster,
+    client::Client,
+    control_planes::{ControlPlanes, check_authentication},
+    user::User,
+};
 
 /// The field manager and identity of what templates bring.
 const TEMPLATE_MANAGER: &str = "vctl-template";
@@ -55,8 +60,21 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
 
 #[async_trait::async_trait]
 impl ports::ControlPlanes for Planes {
-    async fn create(&self, name: &EnvironmentName, kubernetes: MinorVersion) -> Result<(), PortError> {
-        match self.planes.create_as(name, NewCluster { kubernetes, nodes: self.hub.nodes() }).await {
+    fn check_authentication(&self, configuration: &Value) -> Result<(), String> {
+        check_authentication(configuration)
+    }
+
+    async fn set_authentication(&self, name: &EnvironmentName, configuration: Option<Value>) -> Result<(), PortError> {
+        self.planes.set_authentication(name, configuration).await.map_err(port)
+    }
+
+    async fn create(
+        &self,
+        name: &EnvironmentName,
+        kubernetes: MinorVersion,
+        authentication: Option<Value>,
+    ) -> Result<(), PortError> {
+        match self.planes.create_as(name, NewCluster { kubernetes, authentication, nodes: self.hub.nodes() }).await {
             Err(e) if e.reason != "AlreadyExists" => Err(port(e)),
             _ => Ok(()),
         }

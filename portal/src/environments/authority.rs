@@ -62,7 +62,7 @@ impl Environments {
     }
 
     /// The environment is ready, and no job works on it.
-    async fn check_free(&self, stored: &Stored<EnvironmentDoc>) -> Result<(), Error> {
+    pub(super) async fn check_free(&self, stored: &Stored<EnvironmentDoc>) -> Result<(), Error> {
         let name = stored.value.name.as_str();
         let job = self.documents.get::<JobDoc>(&stored.value.job).await?;
         let busy = job.is_some_and(|job| !jobs::ended(job.value.state));

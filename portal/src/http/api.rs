@@ -9,7 +9,9 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
-use vctl_api::rest::{AuditEntry, CreateEnvironment, Job, Kubeconfig, Page, RotateCa, ServerStatus, Template, Worker};
+use vctl_api::rest::{
+    AuditEntry, Authentication, CreateEnvironment, Job, Kubeconfig, Page, RotateCa, ServerStatus, Template, Worker,
+};
 
 use super::{
     body::{JsonBody, if_match, tagged},
@@ -100,6 +102,26 @@ pub(super) async fn kubeconfig(
 ) -> Result<Json<Kubeconfig>, Error> {
     let kubeconfig = portal.inner().environments.kubeconfig(caller(&identity, &id), &name).await?;
     Ok(Json(Kubeconfig { kubeconfig }))
+}
+
+pub(super) async fn get_authentication(
+    State(portal): State<Portal>,
+    Path(name): Path<String>,
+) -> Result<Json<Authentication>, Error> {
+    let authentication = portal.inner().environments.authentication(&name).await?;
+    Ok(Json(Authentication { authentication }))
+}
+
+pub(super) async fn set_authentication(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+    JsonBody(request): JsonBody<Authentication>,
+) -> Result<Json<Authentication>, Error> {
+    let environments = &portal.inner().environments;
+    environments.set_authentication(caller(&identity, &id), &name, request.authentication.clone()).await?;
+    Ok(Json(request))
 }
 
 pub(super) async fn rotate_ca(

@@ -41,8 +41,8 @@ pub(crate) fn all_parameters(
 pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), Failure> {
     let name = work.environment();
     if work.begin(CLUSTER).await? {
-        let kubernetes = environments.stored(name.as_str()).await?.value.kubernetes_version;
-        environments.planes.create(name, kubernetes).await?;
+        let asked = environments.stored(name.as_str()).await?.value;
+        environments.planes.create(name, asked.kubernetes_version, asked.authentication).await?;
         work.done(CLUSTER, &environments.planes.server(name)).await?;
     }
     let template = template(environments, work).await?;

@@ -23,6 +23,9 @@ POST /api/v1/environments SignedIn
 GET /api/v1/environments/{name} SignedIn
 DELETE /api/v1/environments/{name} SignedIn
 GET /api/v1/environments/{name}/kubeconfig SignedIn
+GET /api/v1/environments/{name}/authentication SignedIn
+PUT /api/v1/environments/{name}/authentication Admin
+POST /api/v1/environments/{name}/rotate-ca Admin
 GET /api/v1/environments/{name}/snapshot Admin
 POST /api/v1/environments/{name}/restore Admin
 POST /api/v1/environments/{name}/compact Admin

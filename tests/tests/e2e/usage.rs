@@ -111,6 +111,7 @@ fn autoscaling_and_metrics() -> Result<()> {
         "workqueue_adds_total{name=\"horizontalpodautoscaler\"}",
         "workqueue_queue_duration_seconds_bucket{name=\"deployment\",le=\"+Inf\"}",
         "process_resident_memory_bytes",
+        "\nvctl_watch_encodings_total ",
         "apiserver_request_duration_seconds_bucket{component=\"apiserver\"",
     ] {
         ensure!(of_server.contains(part), "{part} in\n{of_server}");

@@ -96,7 +96,9 @@ impl Hash {
 
 fn id(parts: [&str; 6], dry_run: bool) -> u64 {
     let mut hash = Hash(0xcbf2_9ce4_8422_2325);
-    parts.into_iter().for_each(|p| hash.add(p));
+    for part in parts {
+        hash.add(part);
+    }
     hash.0 ^ u64::from(dry_run)
 }
 

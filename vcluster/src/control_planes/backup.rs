@@ -54,7 +54,9 @@ impl ControlPlanes {
         let keys = if backup.name == name.as_str() {
             kept
         } else {
-            KeysDocument::generate(name.as_str(), kept.kubernetes, config.clock.now(), config)?
+            let mut own = KeysDocument::generate(name.as_str(), kept.kubernetes, config.clock.now(), config)?;
+            own.authentication = kept.authentication;
+            own
         };
         let own = bootstrap::documents(&keys, config, Vec::new())?;
         let own = own.into_iter().filter(|w| w.key == keys::key() || is_of_the_server(&w.key));

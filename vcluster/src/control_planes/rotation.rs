@@ -8,7 +8,7 @@ use vctl_machinery::{selector::LabelSelector, status::ApiError};
 use vctl_runtime::serve::Tls;
 use vctl_store::Tenant;
 
-use super::ControlPlanes;
+use super::{ControlPlanes, check_authentication};
 use crate::{
     controllers::{Roots, root_ca},
     keys::{self, KeysDocument},
@@ -67,6 +67,26 @@ impl ControlPlanes {
     /// 404 when there is no such cluster.
     pub async fn drop_authority(&self, name: &EnvironmentName) -> Result<(), ApiError> {
         self.edit(name, |document| Ok(document.finish())).await.map(drop)
+    }
+
+    /// Sets whose tokens count besides the cluster's own: an AuthenticationConfiguration, or none.
+    ///
+    /// # Errors
+    /// 404 when there is no such cluster; 400 with everything that is wrong with the configuration.
+    pub async fn set_authentication(
+        &self,
+        name: &EnvironmentName,
+        configuration: Option<serde_json::Value>,
+    ) -> Result<(), ApiError> {
+        if let Some(configuration) = &configuration {
+            check_authentication(configuration).map_err(ApiError::bad_request)?;
+        }
+        let change = |document: &mut KeysDocument| {
+            let changes = document.authentication != configuration;
+            document.authentication.clone_from(&configuration);
+            Ok(changes)
+        };
+        self.edit(name, change).await.map(drop)
     }
 
     /// What serves the pods of a cluster over TLS; none where the server's own certificate does.

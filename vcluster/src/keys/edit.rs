@@ -34,7 +34,7 @@ pub(crate) async fn edit(
         if let Some(map) = map {
             let mut object: Value = serde_json::from_slice(&map.value).map_err(ApiError::internal)?;
             let before = object["data"].clone();
-            for (field, text) in document.authentication().as_object().into_iter().flatten() {
+            for (field, text) in document.describe().as_object().into_iter().flatten() {
                 object["data"][field] = text.clone();
             }
             if object["data"] != before {

@@ -36,11 +36,22 @@ impl Trust {
         if text.is_empty() {
             return Ok(Self { verifier: system()?.clone() });
         }
-        let pem = STANDARD.decode(text).map_err(unreadable)?;
+        Self::of(&STANDARD.decode(text).map_err(unreadable)?, "caBundle")
+    }
+
+    /// Authorities as PEM; nothing for those that the machine trusts.
+    pub(crate) fn pem(text: &str) -> Result<Self, OutboundError> {
+        if text.trim().is_empty() {
+            return Ok(Self { verifier: system()?.clone() });
+        }
+        Self::of(text.as_bytes(), "certificateAuthority")
+    }
+
+    fn of(pem: &[u8], field: &str) -> Result<Self, OutboundError> {
         let certificates: Vec<CertificateDer<'static>> =
-            CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(unreadable)?;
+            CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(unreadable)?;
         if certificates.is_empty() {
-            return Err(unreadable("there is no certificate in caBundle"));
+            return Err(unreadable(format!("there is no certificate in {field}")));
         }
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {

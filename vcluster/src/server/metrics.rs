@@ -24,7 +24,7 @@ pub(super) async fn serve(context: &Context) -> Result<Response<Body>, ApiError>
     let catalog = plane.catalog().await?;
     let stored = catalog.rows().iter().filter(|r| r.verbs.iter().any(|v| v == "watch")).map(|r| r.group_resource());
     for resource in stored.collect::<BTreeSet<_>>() {
-        let options = ListOptions { scope: Scope::all(&*resource), at: None, after: None, limit: 1 };
+        let options = ListOptions { scope: Scope::all(resource.as_str()), at: None, after: None, limit: 1 };
         let page = plane.store().list(plane.tenant, options).await.map_err(storage::error)?;
         text.sample("apiserver_storage_objects", &[("resource", &resource)], page.entries.len() + page.remaining);
     }

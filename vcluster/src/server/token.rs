@@ -82,6 +82,7 @@ pub(crate) async fn request(call: &Call, target: &Target, mut request: Value) ->
         // This one is signed with the key that is known here: it stays believed for as long as the token lives.
         let change = |document: &mut crate::keys::KeysDocument| document.before_token(lifetime, now);
         crate::keys::edit(call.plane.store(), call.plane.tenant, change).await?;
+        call.plane.keys_changed();
     }
     let expires = now.checked_add(lifetime.seconds()).map_err(ApiError::internal)?;
     let claims = json!({

@@ -70,6 +70,11 @@ impl Client {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
+    /// Replaces something.
+    pub(crate) async fn put<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, CliError> {
+        self.send(self.request(Method::PUT, path).json(body)).await
+    }
+
     /// Deletes.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.send(self.request(Method::DELETE, path)).await

@@ -12,6 +12,7 @@ use vctl_machinery::version::MinorVersion;
 
 use super::{
     Client, Global,
+    authentication::AuthenticationArgs,
     client::segment,
     error::CliError,
     output::{Format, show},
@@ -32,6 +33,8 @@ pub(crate) struct Create {
     /// Minor version of Kubernetes: 1.33 to 1.37 [default: the template's, or 1.36]
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<MinorVersion>,
+    #[command(flatten)]
+    authentication: AuthenticationArgs,
     /// Return as soon as it is asked for
     #[arg(long)]
     no_wait: bool,
@@ -40,7 +43,7 @@ pub(crate) struct Create {
     output: Format,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it as NAME=VALUE".to_owned()),
@@ -57,8 +60,15 @@ impl Create {
                 return Err(CliError::Usage(format!("--set {name} is given twice: give it once")));
             }
         }
+        let authentication = self.authentication.configuration()?;
         let kubernetes_version = self.kubernetes_version.map(|version| version.to_string());
-        let request = CreateEnvironment { name: self.name, template: self.template, parameters, kubernetes_version };
+        let request = CreateEnvironment {
+            name: self.name,
+            template: self.template,
+            parameters,
+            kubernetes_version,
+            authentication,
+        };
         let mut environment: Environment = client.post("environments", &request).await?;
         let path = format!("environments/{}", segment(environment.name.as_str()));
         if self.no_wait {

@@ -209,8 +209,8 @@ fn go_selector(selector: &Value) -> String {
         .flatten()
         .map(|(k, v)| (k.as_str(), v.as_str().unwrap_or_default()))
         .collect();
-    let labels: String = labels.iter().map(|(k, v)| format!("{k}: {v},")).collect();
-    let expressions: String = list(selector, "/matchExpressions")
+    let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}: {v},")).collect();
+    let expressions: Vec<String> = list(selector, "/matchExpressions")
         .iter()
         .map(|e| {
             let values: Vec<&str> = list(e, "/values").iter().filter_map(Value::as_str).collect();
@@ -218,6 +218,7 @@ fn go_selector(selector: &Value) -> String {
             format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
         })
         .collect();
+    let (labels, expressions) = (labels.concat(), expressions.concat());
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )

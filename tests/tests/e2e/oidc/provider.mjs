@@ -1,0 +1,87 @@
+// A real OpenID Connect provider (npm oidc-provider) over TLS, and a client of it.
+//
+//   node provider.mjs CERTIFICATE KEY
+//
+// Prints its issuer. For every account name read from standard input (`alice`), signs that account in by authorization code with PKCE and
+// prints the ID token that the client gets. NODE_EXTRA_CA_CERTS must hold the authority of the certificate.
+import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import { createInterface } from 'node:readline';
+import Provider from 'oidc-provider';
+
+const CLIENT = 'kubernetes';
+const REDIRECT = 'https://client.example/callback';
+const GROUPS = { alice: ['developers', 'everyone'], bob: ['everyone'] };
+
+const [certificate, key] = process.argv.slice(2).map((path) => readFileSync(path));
+const server = createServer({ cert: certificate, key });
+await new Promise((done) => server.listen(0, '127.0.0.1', done));
+const issuer = `https://localhost:${server.address().port}`;
+
+const provider = new Provider(issuer, {
+  clients: [{
+    client_id: CLIENT, redirect_uris: [REDIRECT], response_types: ['code'], grant_types: ['authorization_code'],
+    token_endpoint_auth_method: 'none',
+  }],
+  claims: { openid: ['sub'], email: ['email', 'email_verified'], groups: ['groups'] },
+  conformIdTokenClaims: false,
+  features: { devInteractions: { enabled: false } },
+  cookies: { keys: [randomBytes(16).toString('hex')] },
+  findAccount: (_, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: id !== 'mallory', groups: GROUPS[id] ?? [] }),
+  }),
+  interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
+  loadExistingGrant: async (ctx) => {
+    const grant = new ctx.oidc.provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
+    grant.addOIDCScope('openid email groups');
+    await grant.save();
+    return grant;
+  },
+});
+const answer = provider.callback();
+server.on('request', async (request, response) => {
+  if (!request.url.startsWith('/interaction/')) return answer(request, response);
+  try {
+    // Whoever asks is who they say they are: this is a test.
+    const { params } = await provider.interactionDetails(request, response);
+    await provider.interactionFinished(request, response, { login: { accountId: params.login_hint } });
+  } catch (error) {
+    response.writeHead(500).end(String(error));
+  }
+});
+
+async function signIn(account) {
+  const verifier = randomBytes(32).toString('base64url');
+  const query = new URLSearchParams({
+    client_id: CLIENT, redirect_uri: REDIRECT, response_type: 'code', scope: 'openid email groups', login_hint: account,
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'), code_challenge_method: 'S256',
+  });
+  const cookies = new Map();
+  let next = `${issuer}/auth?${query}`;
+  while (!next.startsWith(REDIRECT)) {
+    const headers = { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') };
+    const step = await fetch(next, { redirect: 'manual', headers });
+    for (const cookie of step.headers.getSetCookie()) {
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(cookie);
+      cookies.set(name, value);
+    }
+    const location = step.headers.get('location');
+    if (!location) throw new Error(`${next}: ${step.status} ${await step.text()}`);
+    next = new URL(location, issuer).href;
+  }
+  const body = new URLSearchParams({
+    grant_type: 'authorization_code', client_id: CLIENT, redirect_uri: REDIRECT, code_verifier: verifier,
+    code: new URL(next).searchParams.get('code'),
+  });
+  const tokens = await (await fetch(`${issuer}/token`, { method: 'POST', body })).json();
+  if (!tokens.id_token) throw new Error(JSON.stringify(tokens));
+  return tokens.id_token;
+}
+
+console.log(issuer);
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(await signIn(line.trim()));
+}
+process.exit(0);
