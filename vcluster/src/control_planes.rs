@@ -98,12 +98,17 @@ impl ControlPlanes {
 
     fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
         let mut resources = resources.peekable();
-        let mut planes = self.lock();
         if resources.peek().is_none() {
             // Created or deleted: whoever is asked for next is looked up anew.
-            planes.retain(|_, p| p.tenant != tenant);
+            self.lock().retain(|_, p| p.tenant != tenant);
             self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
-        } else if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
+            return;
+        }
+        // Most writes concern no cache: for those the planes need not be searched.
+        let mut resources = resources.filter(|r| plane::is_cached(r)).peekable();
+        if resources.peek().is_some()
+            && let Some(plane) = self.lock().values().find(|p| p.tenant == tenant)
+        {
             resources.for_each(|r| plane.changed(r));
         }
     }

@@ -17,6 +17,7 @@ use vctl_store::{Entry, Expect, Key, ListOptions, Scope, Store, StoreError, Tena
 use crate::{
     admission::Hooks,
     aggregation::{API_SERVICES, ApiServices, Discovered},
+    authentication::Verified,
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
     config::Config,
@@ -50,6 +51,7 @@ pub(crate) struct Plane {
     pub(crate) tenant: Tenant,
     pub(crate) name: String,
     pub(crate) keys: Keys,
+    pub(crate) verified: Verified,
     rbac: Rbac,
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
@@ -73,6 +75,14 @@ pub(crate) fn builtin() -> Arc<Catalog> {
     BUILTIN.get_or_init(|| Arc::new(Catalog::builtin().with(resource_metrics::rows()))).clone()
 }
 
+/// Whether something is kept in memory that is derived from objects of this resource.
+pub(crate) fn is_cached(resource: &str) -> bool {
+    resource.ends_with(RBAC)
+        || resource.ends_with(WEBHOOKS)
+        || resource == API_SERVICES
+        || resource == custom::DEFINITIONS
+}
+
 impl Plane {
     /// Reads what is needed to serve a cluster.
     pub(crate) async fn load(shared: Arc<Shared>, name: &str) -> Result<Arc<Self>, ApiError> {
@@ -88,6 +98,7 @@ impl Plane {
             tenant: info.tenant,
             name: name.to_owned(),
             keys,
+            verified: Verified::default(),
             rbac: Rbac::default(),
             webhooks: Cached::default(),
             api_services: Cached::default(),

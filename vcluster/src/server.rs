@@ -66,8 +66,7 @@ async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Re
         return Ok(aggregation::serve(&plane, &service, &user, request).await);
     }
     let prefix = request.extensions().get::<Prefix>().map(|p| p.0.clone()).unwrap_or_default();
-    let context =
-        Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone(), warning: None, prefix };
+    let context = Context { plane, user, info, query, headers: request.headers().clone(), warning: None, prefix };
     if context.info.is_resource { objects::serve(context, request).await } else { plain(context).await }
 }
 
