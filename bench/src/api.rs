@@ -1,14 +1,13 @@
 //! Figures of a Kubernetes API server, whoever made it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use hyper::{Method, body::Bytes};
 use serde_json::{Value, json};
 
 use crate::{
-    load::{self, AsyncRequest},
-    process,
+    load, process,
     samples::Samples,
     target::{Ask, Connection, Target},
 };
@@ -45,49 +44,15 @@ pub(crate) async fn clear(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn connections(target: &Target, count: usize) -> Result<Vec<Connection>> {
-    let mut all = Vec::with_capacity(count);
-    for _ in 0..count {
-        all.push(target.connect().await?);
-    }
-    Ok(all)
-}
-
-/// Creates new ConfigMaps.
-#[derive(Clone)]
-pub(crate) struct Creates {
-    pub(crate) run: usize,
-}
-
-impl AsyncRequest<Connection> for Creates {
-    async fn call(&self, connection: &mut Connection, number: usize, n: usize) -> Result<()> {
-        let body = config_map(&format!("bench-{}-{number}-{n}", self.run));
-        connection.ok(Ask::send(Method::POST, CONFIG_MAPS, body)).await?;
-        Ok(())
-    }
-}
-
-/// Reads one path.
-#[derive(Clone)]
-pub(crate) struct Reads {
-    pub(crate) path: String,
-}
-
-impl AsyncRequest<Connection> for Reads {
-    async fn call(&self, connection: &mut Connection, _: usize, _: usize) -> Result<()> {
-        connection.ok(Ask::get(self.path.clone())).await?;
-        Ok(())
-    }
-}
-
 /// Fills the namespace with `count` ConfigMaps.
 pub(crate) async fn fill(target: &Target, count: usize) -> Result<()> {
     const CLIENTS: usize = 16;
     let mut tasks = Vec::new();
-    for (number, mut connection) in connections(target, CLIENTS).await?.into_iter().enumerate() {
+    for number in 0..CLIENTS {
+        let mut connection = target.connect().await?;
         tasks.push(load::spawn(async move {
             for n in (number..count).step_by(CLIENTS) {
-                connection.ok(Ask::send(Method::POST, CONFIG_MAPS, config_map(&format!("fill-{n}")))).await?;
+                connection.ok(Ask::send(Method::POST, CONFIG_MAPS, config_map(&format!("fill-{n:05}")))).await?;
             }
             anyhow::Ok(())
         }));
@@ -130,52 +95,4 @@ pub(crate) async fn lists(target: &Target, pid: Option<u32>, expected: usize, ta
         waited.report()
     );
     Ok(())
-}
-
-/// p99.9 of writes alone, and while somebody lists 10,000 objects 500 at a time.
-pub(crate) async fn writes_during_lists(target: &Target, duration: Duration) -> Result<()> {
-    const OBJECTS: usize = 10_000;
-    fill(target, OBJECTS).await?;
-    let writers = connections(target, 4).await?;
-    let (alone, writers) = load::run(writers, duration, Creates { run: 9001 }).await?;
-    let mut lister = target.connect().await?;
-    let reading = load::spawn(async move {
-        let begun = Instant::now();
-        let mut lists = 0_usize;
-        while begun.elapsed() < duration {
-            let mut token = String::new();
-            loop {
-                let body = lister.ok(Ask::get(format!("{CONFIG_MAPS}?limit=500&continue={token}"))).await?;
-                let page: Page = serde_json::from_slice(&body)?;
-                match page.metadata.next {
-                    Some(next) if !next.is_empty() => token = next,
-                    _ => break,
-                }
-            }
-            lists += 1;
-        }
-        anyhow::Ok(lists)
-    });
-    let (during, _) = load::run(writers, duration, Creates { run: 9002 }).await?;
-    let lists = reading.await??;
-    let ms = |done: &load::Done| done.latency.quantile(0.999).as_secs_f64() * 1e3;
-    println!(
-        "write p99.9, 4 clients: {:.1} ms alone, {:.1} ms during {lists} LISTs of {OBJECTS} (limit=500): {:.2} times",
-        ms(&alone),
-        ms(&during),
-        ms(&during) / ms(&alone)
-    );
-    clear(&mut target.connect().await?).await
-}
-
-/// The part of a list that paging needs.
-#[derive(serde::Deserialize)]
-struct Page {
-    metadata: PageMeta,
-}
-
-#[derive(serde::Deserialize)]
-struct PageMeta {
-    #[serde(rename = "continue")]
-    next: Option<String>,
 }

@@ -4,6 +4,7 @@
 
 mod api;
 mod clients;
+mod creates;
 mod environments;
 mod etcd;
 mod fleet;
@@ -14,14 +15,19 @@ mod peers;
 mod pods;
 mod ports;
 mod process;
+mod reads;
 mod samples;
 mod target;
 mod watch;
+mod wire;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+/// Clients of the figures about creates.
+const CLIENTS: [usize; 2] = [16, 64];
 
 #[derive(Parser)]
 #[command(about = "Measures a vctl platform")]
@@ -70,6 +76,12 @@ enum Command {
         /// How long each load lasts
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
         seconds: u64,
+        /// Only these figures [default: all]
+        #[arg(long, value_enum, value_delimiter = ',')]
+        only: Vec<peers::Part>,
+        /// Clients that create at once, one figure each
+        #[arg(long, value_delimiter = ',', default_values_t = CLIENTS)]
+        clients: Vec<usize>,
     },
     /// All of them.
     All,
@@ -84,17 +96,18 @@ async fn main() -> Result<()> {
         Command::Memory { count } => memory::run(count).await,
         Command::Pods { count } => pods::run(count).await,
         Command::Fleet { count } => fleet::run(count).await,
-        Command::Api { kubeconfig: None, seconds, .. } => peers::ours(seconds).await,
-        Command::Api { kubeconfig: Some(kubeconfig), server_pid, peers, seconds } => {
+        Command::Api { kubeconfig, server_pid, peers, seconds, only, clients } => {
+            let plan = peers::Plan { seconds, peers, pid: server_pid, parts: only, clients };
+            let Some(kubeconfig) = kubeconfig else { return peers::ours(plan).await };
             let scratch = tempfile::tempdir()?;
-            let plan = peers::Plan { seconds, peers, pid: server_pid };
             peers::run(&target::Target::from_kubeconfig(&kubeconfig)?, &plan, scratch.path()).await
         }
         Command::All => {
             environments::run(100).await?;
             memory::run(500).await?;
             pods::run(20).await?;
-            peers::ours(3).await?;
+            let clients = CLIENTS.to_vec();
+            peers::ours(peers::Plan { seconds: 3, peers: true, pid: None, parts: Vec::new(), clients }).await?;
             fleet::run(2000).await
         }
     }

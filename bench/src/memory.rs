@@ -43,6 +43,7 @@ pub(crate) async fn ready(rest: &Rest, count: usize) -> Result<()> {
         if begun.elapsed() > LIMIT {
             bail!("only {now} of {count} environments were ready after {LIMIT:?}");
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Each look is a list of all of them.
+        tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }

@@ -35,6 +35,13 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
+    /// The processes that serve.
+    pub(crate) fn workers(&self) -> Result<Vec<u32>> {
+        let pid = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        children.split_whitespace().map(|pid| Ok(pid.parse()?)).collect()
+    }
+
     /// Starts Debian's nginx in `dir`, serving `body` at `/object`.
     pub(crate) async fn start(dir: &Path, body: &[u8]) -> Result<Self> {
         let validity = Validity::from_now(jiff::Timestamp::now(), Duration::from_hours(1));

@@ -25,16 +25,22 @@ impl Samples {
     /// The value that a share `q` (0..=1) of the samples does not exceed (nearest rank).
     pub(crate) fn quantile(&self, q: f64) -> Duration {
         let mut sorted = self.0.clone();
-        sorted.sort();
-        let rank = ((sorted.len() as f64) * q).ceil() as usize;
-        sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+        sorted.sort_unstable();
+        rank(&sorted, q)
     }
 
     /// Median, p95, largest, in milliseconds, for a report.
     pub(crate) fn report(&self) -> String {
-        let ms = |q| self.quantile(q).as_secs_f64() * 1e3;
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let ms = |q| rank(&sorted, q).as_secs_f64() * 1e3;
         format!("median {:.1} ms, p95 {:.1} ms, max {:.1} ms (n={})", ms(0.5), ms(0.95), ms(1.0), self.0.len())
     }
+}
+
+fn rank(sorted: &[Duration], q: f64) -> Duration {
+    let rank = ((sorted.len() as f64) * q).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
 /// The median of figures.

@@ -18,9 +18,9 @@ use rustls::{
 };
 use serde_json::Value;
 use tokio::{net::TcpStream, task::JoinHandle};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::load::spawn;
+use crate::{load::spawn, wire::Wire};
 
 /// Where requests go, and as whom.
 #[derive(Clone)]
@@ -102,11 +102,39 @@ impl Target {
         })
     }
 
-    /// A new HTTP/1.1 connection.
-    pub(crate) async fn connect(&self) -> Result<Connection> {
+    async fn dial(&self) -> Result<TlsStream<TcpStream>> {
         let tcp = TcpStream::connect(&self.authority).await.with_context(|| self.authority.clone())?;
         tcp.set_nodelay(true)?;
-        let stream = self.tls.connect(self.name.clone(), tcp).await.with_context(|| self.authority.clone())?;
+        self.tls.connect(self.name.clone(), tcp).await.with_context(|| self.authority.clone())
+    }
+
+    /// A new HTTP/1.1 connection for loads.
+    pub(crate) async fn wire(&self) -> Result<Wire> {
+        Ok(Wire::new(self.dial().await?))
+    }
+
+    /// A whole request as bytes, for [`Target::wire`].
+    pub(crate) fn request(&self, ask: &Ask) -> Vec<u8> {
+        let authorization = match &self.authorization {
+            Some(value) => format!("authorization: {value}\r\n"),
+            None => String::new(),
+        };
+        let body = match ask.method {
+            Method::GET => String::new(),
+            _ => format!("content-type: {}\r\ncontent-length: {}\r\n", ask.content_type, ask.body.len()),
+        };
+        let mut bytes = format!(
+            "{} {}{} HTTP/1.1\r\nhost: {}\r\nuser-agent: vctl-bench\r\naccept: {}\r\n{authorization}{body}\r\n",
+            ask.method, self.prefix, ask.path, self.authority, ask.accept
+        )
+        .into_bytes();
+        bytes.extend_from_slice(&ask.body);
+        bytes
+    }
+
+    /// A new HTTP/1.1 connection.
+    pub(crate) async fn connect(&self) -> Result<Connection> {
+        let stream = self.dial().await?;
         let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let driver = spawn(async move {
             // An error of the connection is an error of the request that is under way.

@@ -272,8 +272,8 @@ pub fn record_update(descriptor: &Descriptor, old: Option<&Value>, new: &mut Val
         managers.cap();
     }
     let encoded = managers.encode();
-    let unchanged = managers::without_times(before) == managers::without_times(&encoded);
-    set_managed_fields(new, if unchanged && !before.is_null() { before.clone() } else { encoded });
+    let unchanged = !before.is_null() && managers::without_times(before) == managers::without_times(&encoded);
+    set_managed_fields(new, if unchanged { before.clone() } else { encoded });
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@
 mod opening;
 mod stalled;
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Router, body::Body, response::Response, routing::future::RouteFuture};
+use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
-    service::TowerToHyperService,
 };
 use rustls::{
     DigitallySignedStruct, DistinguishedName, SignatureScheme,
@@ -290,13 +290,8 @@ impl Server {
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
         let must_read = MustRead::default();
-        let service = self
-            .router
-            .clone()
-            .layer(axum::Extension(certificates))
-            .layer(axum::Extension(peer))
-            .layer(axum::Extension(must_read.clone()));
-        let opening = Opening::new(Stalled::new(stream, must_read.clone(), STALL_LIMIT), self.limits.header);
+        let service = Requests { router: self.router.clone(), certificates, peer, must_read: must_read.clone() };
+        let opening = Opening::new(Stalled::new(stream, must_read, STALL_LIMIT), self.limits.header);
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header).max_buf_size(64 * 1024);
         builder
@@ -308,8 +303,7 @@ impl Server {
             .initial_connection_window_size(4 << 20)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
-        let connection =
-            builder.serve_connection_with_upgrades(TokioIo::new(opening), TowerToHyperService::new(service));
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(opening), service);
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(|e| e.to_string()),
@@ -320,6 +314,29 @@ impl Server {
             Ok(ended) => ended.map_err(|e| e.to_string()),
             Err(_) => Err("closed by shutdown".to_owned()),
         }
+    }
+}
+
+/// The requests of one connection. Layers of a router would do the same with several allocations for each request.
+struct Requests {
+    router: Router,
+    certificates: PeerCertificates,
+    peer: Peer,
+    must_read: MustRead,
+}
+
+impl hyper::service::Service<http::Request<Incoming>> for Requests {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.certificates.clone());
+        request.extensions_mut().insert(self.peer.clone());
+        request.extensions_mut().insert(self.must_read.clone());
+        // A router is always ready.
+        tower::Service::call(&mut self.router.clone(), request)
     }
 }
 

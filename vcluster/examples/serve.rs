@@ -1,5 +1,5 @@
-//! One virtual cluster on loopback, in memory: `cargo run -p vctl-vcluster --example serve -- PORT KUBECONFIG`. For trying clients against
-//! the API server alone; `vctl up` is the real thing.
+//! One virtual cluster on loopback: `cargo run -p vctl-vcluster --example serve -- PORT KUBECONFIG [DIRECTORY]`, in memory or, with a
+//! directory, on SQLite; with controllers. For trying and measuring the API server alone; `vctl up` is the real thing.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -12,9 +12,10 @@ use vctl_runtime::{
     serve::{PeerCertificates, Server, Tls, bind_tcp},
     tasks::Tasks,
 };
-use vctl_store::MemoryStore;
+use vctl_store::{MemoryStore, SqliteStore, Store};
 use vctl_vcluster::{
     Config, ControlPlanes, Peer,
+    controllers::Controllers,
     streams::{ContainerTarget, Duplex, ExecOptions, ExecSession, LogOptions, LogStream, PodStreams},
 };
 
@@ -48,7 +49,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let identity = authority.server(&["127.0.0.1".into(), "localhost".into()], validity)?;
     let tasks = Tasks::new();
     let config = Config::new(authority.certificate_pem(), format!("https://127.0.0.1:{port}"));
-    let planes = ControlPlanes::new(Arc::new(MemoryStore::new()), config, Arc::new(NoWorker), tasks.clone());
+    let store: Arc<dyn Store> = match arguments.next() {
+        Some(directory) => Arc::new(SqliteStore::open(directory.as_ref(), &tasks).await?),
+        None => Arc::new(MemoryStore::new()),
+    };
+    let planes = ControlPlanes::new(store.clone(), config, Arc::new(NoWorker), tasks.clone());
+    Controllers::new(store, Arc::new(planes.clone()), Clock::system(), tasks.clone()).run();
     let name = EnvironmentName::new("dev")?;
     planes.create(&name, Vec::new()).await?;
     std::fs::write(path, planes.kubeconfig(&name, &format!("https://127.0.0.1:{port}/clusters/dev")).await?)?;

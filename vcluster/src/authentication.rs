@@ -4,7 +4,10 @@
 
 pub(crate) mod oidc;
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
@@ -26,25 +29,12 @@ const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const DELETED_LEEWAY_SECONDS: i64 = 60;
 
 /// The user of a request; 401 for credentials that are wrong, `system:anonymous` for none.
-pub(crate) async fn authenticate(plane: &Arc<Plane>, headers: &HeaderMap, peer: &Peer) -> Result<User, ApiError> {
+pub(crate) async fn authenticate(plane: &Arc<Plane>, headers: &HeaderMap, peer: &Peer) -> Result<Arc<User>, ApiError> {
     let mut refused = false;
     if !peer.certificates.is_empty() {
-        match plane.keys.subject(&peer.certificates, plane.now()) {
-            Ok(subject) if !subject.common_name.is_empty() => {
-                let mut user = User::new(subject.common_name, subject.organizations);
-                user.groups.push(AUTHENTICATED.to_owned());
-                if let Some(own) = peer.certificates.first() {
-                    // As upstream since 1.32 (apiserver/pkg/authentication/request/x509), so that audit entries name the certificate.
-                    let id = format!("X509SHA256={}", hex::encode(Sha256::digest(own)));
-                    user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![id]);
-                }
-                return Ok(user);
-            }
-            Ok(_) => refused = true,
-            Err(error) => {
-                tracing::debug!(%error, "a client certificate was refused");
-                refused = true;
-            }
+        match by_certificate(plane, &peer.certificates) {
+            Some(user) => return Ok(user),
+            None => refused = true,
         }
     }
     let authorization = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -54,9 +44,65 @@ pub(crate) async fn authenticate(plane: &Arc<Plane>, headers: &HeaderMap, peer: 
     {
         let (mut user, _) = by_token(plane, token.trim(), &[]).await?;
         user.groups.push(AUTHENTICATED.to_owned());
-        return Ok(user);
+        return Ok(Arc::new(user));
     }
-    if refused { Err(ApiError::unauthorized()) } else { Ok(User::anonymous()) }
+    if refused { Err(ApiError::unauthorized()) } else { Ok(Arc::new(User::anonymous())) }
+}
+
+/// How long what was found out about a client certificate counts before it is verified again.
+const VERIFIED_SECONDS: i64 = 10;
+/// Certificates that are remembered of one cluster.
+const MAX_VERIFIED: usize = 256;
+
+/// Client certificates that were verified a moment ago: a signature takes longer to verify than a request to serve.
+#[derive(Default)]
+pub(crate) struct Verified(Mutex<HashMap<[u8; 32], (i64, Arc<User>)>>);
+
+impl Verified {
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], (i64, Arc<User>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, digest: &[u8; 32], now: i64) -> Option<Arc<User>> {
+        let (at, user) = self.lock().get(digest)?.clone();
+        (0..VERIFIED_SECONDS).contains(&(now - at)).then_some(user)
+    }
+
+    fn put(&self, digest: [u8; 32], now: i64, user: Arc<User>) {
+        let mut all = self.lock();
+        if all.len() >= MAX_VERIFIED {
+            all.retain(|_, (at, _)| (0..VERIFIED_SECONDS).contains(&(now - *at)));
+        }
+        if all.len() < MAX_VERIFIED {
+            all.insert(digest, (now, user));
+        }
+    }
+}
+
+/// The user of a chain whose leaf this cluster's authority has signed, and whose key the client holds.
+fn by_certificate(plane: &Plane, chain: &[Vec<u8>]) -> Option<Arc<User>> {
+    let now = plane.now();
+    let digest: [u8; 32] = Sha256::digest(chain.first()?).into();
+    if let Some(user) = plane.verified.get(&digest, now.as_second()) {
+        return Some(user);
+    }
+    match plane.keys.subject(chain, now) {
+        Ok(subject) if !subject.common_name.is_empty() => {
+            let mut user = User::new(subject.common_name, subject.organizations);
+            user.groups.push(AUTHENTICATED.to_owned());
+            // As upstream since 1.32 (apiserver/pkg/authentication/request/x509), so that audit entries name the certificate.
+            let id = format!("X509SHA256={}", hex::encode(digest));
+            user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![id]);
+            let user = Arc::new(user);
+            plane.verified.put(digest, now.as_second(), user.clone());
+            Some(user)
+        }
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!(%error, "a client certificate was refused");
+            None
+        }
+    }
 }
 
 /// The user of a token, and for which of the wanted audiences (none: this server's own) it is meant. 401 unless it is genuine, current,
@@ -169,7 +215,10 @@ async fn bound(plane: &Plane, resource: &str, namespace: &str, reference: &Value
 }
 
 /// The user to act for, if the request says so and its user may.
-pub(crate) async fn impersonate(plane: &Plane, user: User, headers: &HeaderMap) -> Result<User, ApiError> {
+pub(crate) async fn impersonate(plane: &Plane, user: Arc<User>, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
+    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Ok(user);
+    }
     // A value that cannot be read must not count as none: the request would be carried out with all rights of its own user.
     let text = |value: &HeaderValue| {
         std::str::from_utf8(value.as_bytes())
@@ -237,10 +286,43 @@ pub(crate) async fn impersonate(plane: &Plane, user: User, headers: &HeaderMap) 
     if !other.in_group(extra_group) {
         other.groups.push(extra_group.to_owned());
     }
-    Ok(other)
+    Ok(Arc::new(other))
 }
 
 /// Keys of extras are percent-encoded in header names.
 fn unescape(key: &str) -> String {
     crate::request::Query::parse(&format!("k={}", key.replace('+', "%2B"))).get("k").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_verified_counts_for_a_moment_only() {
+        let verified = Verified::default();
+        let user = Arc::new(User::anonymous());
+        verified.put([1; 32], 100, user.clone());
+        assert!(verified.get(&[1; 32], 100 + VERIFIED_SECONDS - 1).is_some());
+        assert!(verified.get(&[1; 32], 100 + VERIFIED_SECONDS).is_none());
+        assert!(verified.get(&[1; 32], 99).is_none(), "the clock was set back");
+        assert!(verified.get(&[2; 32], 100).is_none(), "another certificate");
+    }
+
+    #[test]
+    fn few_certificates_are_remembered() {
+        let verified = Verified::default();
+        let user = Arc::new(User::anonymous());
+        let digest = |n: usize| {
+            let mut digest = [0; 32];
+            digest[..8].copy_from_slice(&(n as u64).to_le_bytes());
+            digest
+        };
+        for n in 0..MAX_VERIFIED + 9 {
+            verified.put(digest(n), 100, user.clone());
+        }
+        assert_eq!(verified.lock().len(), MAX_VERIFIED);
+        verified.put(digest(1 << 20), 100 + VERIFIED_SECONDS, user);
+        assert_eq!(verified.lock().len(), 1, "those that do not count any more make room");
+    }
 }

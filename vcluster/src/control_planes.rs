@@ -127,8 +127,11 @@ impl ControlPlanes {
     }
 
     fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
-        let planes = self.lock();
-        if let Some(plane) = planes.values().find(|p| p.tenant == tenant) {
+        // Most writes concern no cache: for those the planes need not be searched.
+        let mut resources = resources.filter(|r| plane::is_cached(r)).peekable();
+        if resources.peek().is_some()
+            && let Some(plane) = self.lock().values().find(|p| p.tenant == tenant)
+        {
             resources.for_each(|r| plane.changed(r));
         }
     }

@@ -12,6 +12,11 @@ pub(crate) fn storage_resource(descriptor: &Descriptor) -> String {
     if is_new_event(descriptor) { "events".to_owned() } else { descriptor.group_resource() }
 }
 
+/// Whether objects of the descriptor's version are stored as they are.
+pub(crate) fn is_stored_form(descriptor: &Descriptor) -> bool {
+    descriptor.version == descriptor.storage_version && !is_new_event(descriptor)
+}
+
 /// To the version stored.
 pub(crate) fn to_storage(descriptor: &Descriptor, object: &mut Value) {
     if is_new_event(descriptor) {

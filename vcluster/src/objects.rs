@@ -10,6 +10,7 @@ pub(crate) mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use serde_json::Value;
 use vctl_machinery::{apply::Manager, catalog::Descriptor, schema, status::ApiError};
 use vctl_store::{Entry, Expect, Key, Revision, StoreError, Write};
@@ -185,19 +186,22 @@ impl Call {
         Ok(())
     }
 
-    /// An object in its storage version.
-    async fn stored(&self, target: &Target, object: &Value) -> Result<Value, ApiError> {
+    /// An object as it is stored.
+    pub(crate) async fn document(&self, target: &Target, object: &Value) -> Result<Bytes, ApiError> {
         let descriptor = &target.descriptor;
+        if convert::is_stored_form(descriptor) {
+            return document::encode(object);
+        }
         // As upstream, a dry run ends before anything is encoded.
         if descriptor.version != descriptor.storage_version
             && !self.dry_run
             && let Some(converter) = self.plane.converter(descriptor).await?
         {
-            return converter.store(&self.plane, object).await;
+            return document::encode(&converter.store(&self.plane, object).await?);
         }
         let mut stored = object.clone();
         convert::to_storage(descriptor, &mut stored);
-        Ok(stored)
+        document::encode(&stored)
     }
 
     /// Writes an object with what belongs to it, or pretends to. `None` means that something else was written in between.
@@ -209,14 +213,27 @@ impl Call {
         more: Vec<Write>,
     ) -> Result<Commit, ApiError> {
         let value = match object {
-            Some(object) => Some(document::encode(&self.stored(target, object).await?)?),
+            Some(object) => Some(self.document(target, object).await?),
             None => None,
         };
+        self.write(target, expect, value, more).await
+    }
+
+    /// As [`Call::commit`], with the document.
+    pub(crate) async fn write(
+        &self,
+        target: &Target,
+        expect: Expect,
+        value: Option<Bytes>,
+        more: Vec<Write>,
+    ) -> Result<Commit, ApiError> {
         if self.dry_run {
             return Ok(Commit::Done(0));
         }
         let resource = target.resource();
-        let mut writes = vec![Write { key: target.key(), expect, value }];
+        let key = Key::new(&resource, &target.namespace, &target.name);
+        let mut writes = Vec::with_capacity(1 + more.len());
+        writes.push(Write { key, expect, value });
         writes.extend(more);
         match self.plane.store().transact(self.plane.tenant, writes).await {
             Ok(revisions) => {

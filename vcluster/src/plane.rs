@@ -28,7 +28,7 @@ use crate::{
     admission::{Configurations, Hooks},
     aggregation::{API_SERVICES, ApiServices, Discovered},
     api_metrics::{AllMetrics, ApiMetrics},
-    authentication::oidc::Issuers,
+    authentication::{Verified, oidc::Issuers},
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
     config::{Config, IN_CLUSTER_NAMES, KUBERNETES_IP},
@@ -70,6 +70,7 @@ pub(crate) struct Plane {
     pub(crate) keys: Keys,
     /// Whose tokens count besides the cluster's own.
     pub(crate) issuers: Issuers,
+    pub(crate) verified: Verified,
     rbac: Rbac,
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
@@ -99,6 +100,16 @@ pub(crate) fn builtin(kubernetes: MinorVersion) -> Arc<Catalog> {
     all.entry(kubernetes).or_insert_with(|| Arc::new(Catalog::of(kubernetes).with(resource_metrics::rows()))).clone()
 }
 
+/// Whether something is kept in memory that is derived from objects of this resource.
+pub(crate) fn is_cached(resource: &str) -> bool {
+    resource.ends_with(RBAC)
+        || resource.ends_with(WEBHOOKS)
+        || resource.ends_with(fairness::GROUP)
+        || resource == API_SERVICES
+        || resource == keys::RESOURCE
+        || resource == custom::DEFINITIONS
+}
+
 impl Plane {
     /// Reads what is needed to serve a cluster.
     pub(crate) async fn load(shared: Arc<Shared>, name: &str) -> Result<Arc<Self>, ApiError> {
@@ -125,6 +136,7 @@ impl Plane {
             name: name.to_owned(),
             keys,
             issuers,
+            verified: Verified::default(),
             rbac: Rbac::default(),
             webhooks: Cached::default(),
             api_services: Cached::default(),

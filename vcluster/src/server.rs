@@ -98,8 +98,7 @@ async fn authorized(
         return Ok(aggregation::serve(&plane, &service, &user, request).await);
     }
     let prefix = request.extensions().get::<Prefix>().map(|p| p.0.clone()).unwrap_or_default();
-    let context =
-        Context { plane, user: Arc::new(user), info, query, headers: request.headers().clone(), warning: None, prefix };
+    let context = Context { plane, user, info, query, headers: request.headers().clone(), warning: None, prefix };
     if context.info.is_resource { objects::serve(context, request).await } else { plain(context).await }
 }
 

@@ -1,5 +1,7 @@
 //! Strict decoding: what Go's decoder makes of a document.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::{FieldType, Graph, Type, graph};
@@ -45,7 +47,7 @@ pub fn decode_kind(
         return Err(format!("json: cannot unmarshal {} into Go value of type {version}.{kind}", go_kind(object)));
     }
     match decoder.graph.kind(group, version, kind) {
-        Some(at) => decoder.object(decoder.graph.get(at), object, "")?,
+        Some(at) => decoder.object(decoder.graph.get(at), object, Path::Text(""))?,
         None => decoder.custom(object)?,
     }
     Ok(decoder.unknown)
@@ -61,7 +63,7 @@ pub(crate) fn decode_metadata(metadata: &mut Value, path: &str, unknown: &mut St
     if !metadata.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(metadata)));
     }
-    decoder.object(of, metadata, path)?;
+    decoder.object(of, metadata, Path::Text(path))?;
     let field = |text: &String| {
         let name = text.strip_prefix("unknown field \"").and_then(|t| t.strip_suffix('"'));
         name.unwrap_or(text).to_owned()
@@ -81,7 +83,7 @@ impl Decoder {
     fn custom(&mut self, object: &mut Value) -> Result<(), String> {
         let metadata = self.graph.named("meta.v1.ObjectMeta").map(|at| self.graph.get(at));
         match (metadata, object.get_mut("metadata")) {
-            (Some(metadata), Some(value)) if value.is_object() => self.object(metadata, value, "metadata"),
+            (Some(metadata), Some(value)) if value.is_object() => self.object(metadata, value, Path::Text("metadata")),
             (_, None) => Ok(()),
             (_, Some(value)) => Err(format!(
                 "json: cannot unmarshal {} into Go struct field .metadata of type v1.ObjectMeta",
@@ -90,11 +92,11 @@ impl Decoder {
         }
     }
 
-    fn object(&mut self, of: &Type, object: &mut Value, path: &str) -> Result<(), String> {
+    fn object(&mut self, of: &Type, object: &mut Value, path: Path<'_>) -> Result<(), String> {
         let Some(map) = object.as_object_mut() else { return Ok(()) };
         let mut gone = Vec::new();
         for (key, value) in map.iter_mut() {
-            let at = join(path, key);
+            let at = Path::Field(&path, key);
             match of.field_in(key, self.kubernetes) {
                 None => {
                     self.unknown.push(format!("unknown field \"{at}\""));
@@ -102,7 +104,7 @@ impl Decoder {
                 }
                 Some(_) if value.is_null() => gone.push(key.clone()),
                 Some(field) => {
-                    self.value(&field.kind, value, &at, of.name).map_err(|why| named(why, field.go_type))?;
+                    self.value(&field.kind, value, at, of.name).map_err(|why| named(why, field.go_type))?;
                 }
             }
         }
@@ -112,7 +114,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn value(&mut self, kind: &FieldType, value: &mut Value, path: &str, of: &str) -> Result<(), String> {
+    fn value(&mut self, kind: &FieldType, value: &mut Value, path: Path<'_>, of: &str) -> Result<(), String> {
         let wrong = |value: &Value, go: &str| {
             let of = of.rsplit('.').next().unwrap_or_default();
             Err(format!(
@@ -121,7 +123,7 @@ impl Decoder {
                     Value::Number(n) if go.starts_with("int") => format!("number {n}"),
                     other => go_kind(other).clone(),
                 },
-                plain(path)
+                plain(&path.to_string())
             ))
         };
         match kind {
@@ -131,7 +133,7 @@ impl Decoder {
                 let of = self.graph.get(schema);
                 match value {
                     Value::Array(items) => {
-                        items.iter_mut().enumerate().try_for_each(|(i, v)| self.object(of, v, &format!("{path}[{i}]")))
+                        items.iter_mut().enumerate().try_for_each(|(i, v)| self.object(of, v, Path::Item(&path, i)))
                     }
                     other => self.object(of, other, path),
                 }
@@ -208,7 +210,7 @@ impl Decoder {
                     if item.is_null() {
                         *item = self.zero(of_items);
                     }
-                    self.value(of_items, item, &format!("{path}[{index}]"), of)?;
+                    self.value(of_items, item, Path::Item(&path, index), of)?;
                 }
                 Ok(())
             }
@@ -220,10 +222,10 @@ impl Decoder {
                     }
                     // Go names the map, not its key, for a value of the wrong type.
                     let at = match &**of_values {
-                        FieldType::Struct(_) | FieldType::Map(_) | FieldType::List(_) => join(path, key),
-                        _ => path.to_owned(),
+                        FieldType::Struct(_) | FieldType::Map(_) | FieldType::List(_) => Path::Field(&path, key),
+                        _ => path,
                     };
-                    self.value(of_values, entry, &at, of)?;
+                    self.value(of_values, entry, at, of)?;
                 }
                 Ok(())
             }
@@ -282,8 +284,23 @@ impl Decoder {
     }
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+/// Where a value is; put together only for what is wrong.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Text(&'a str),
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Field(Path::Text(""), key) => f.write_str(key),
+            Self::Field(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
 }
 
 /// A path without its indices: Go's decoder names fields only.

@@ -1,6 +1,9 @@
 //! Parsing JSON with an eye on duplicate keys and depth.
 
-use std::{cell::RefCell, fmt};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+};
 
 use serde::{
     Deserialize as _,
@@ -30,12 +33,23 @@ pub fn parse_json(bytes: &[u8]) -> Result<(Value, Strict), String> {
     if depth > STACK_DEPTH {
         return Err(format!("the document is nested {depth} levels deep; at most {STACK_DEPTH} are read"));
     }
+    // Hardly any document has a key twice: where that is needs to be known only of those.
+    let twice = Cell::new(false);
+    let value = read(Plain { twice: &twice }, bytes)?;
+    if !twice.get() {
+        return Ok((value, Vec::new()));
+    }
     let notes = RefCell::new(Vec::new());
     let path = RefCell::new(Vec::new());
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Node { notes: &notes, path: &path }.deserialize(&mut reader).map_err(|e| e.to_string())?;
-    reader.end().map_err(|e| e.to_string())?;
+    let value = read(Node { notes: &notes, path: &path }, bytes)?;
     Ok((value, notes.into_inner()))
+}
+
+fn read<'de>(seed: impl DeserializeSeed<'de, Value = Value>, bytes: &'de [u8]) -> Result<Value, String> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = seed.deserialize(&mut reader).map_err(|e| e.to_string())?;
+    reader.end().map_err(|e| e.to_string())?;
+    Ok(value)
 }
 
 /// Checks the nesting of what was not parsed by [`parse_json`], such as YAML or the outcome of a patch. `managedFields` do not count.
@@ -66,21 +80,100 @@ fn within(value: &Value, levels: usize) -> bool {
 
 /// Deepest nesting of brackets outside of strings.
 fn depth(bytes: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut string, mut escaped) = (0_usize, 0, false, false);
-    for &b in bytes {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
+    while let Some(b) = bytes.get(at) {
         match b {
-            _ if escaped => escaped = false,
-            b'\\' if string => escaped = true,
-            b'"' => string = !string,
-            b'[' | b'{' if !string => {
+            b'"' => at = closing_quote(bytes, at + 1),
+            b'[' | b'{' => {
                 depth += 1;
                 deepest = deepest.max(depth);
             }
-            b']' | b'}' if !string => depth = depth.saturating_sub(1),
+            b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        at += 1;
     }
     deepest
+}
+
+/// Where the string ends whose content begins at `at`; the end of all for one that does not.
+fn closing_quote(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at;
+        }
+        at += 2;
+    }
+    bytes.len()
+}
+
+/// One value, of which is only noted whether it has a key twice anywhere.
+#[derive(Clone, Copy)]
+struct Plain<'a> {
+    twice: &'a Cell<bool>,
+}
+
+impl<'de> DeserializeSeed<'de> for Plain<'_> {
+    type Value = Value;
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Plain<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(self)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(self)?;
+            if map.insert(key, value).is_some() {
+                self.twice.set(true);
+            }
+        }
+        Ok(Value::Object(map))
+    }
 }
 
 /// One value; `path` leads to it.

@@ -2,8 +2,10 @@ use std::collections::VecDeque;
 
 use crate::{Revision, engine::durable::Record};
 
-const MAX_EVENTS: usize = 1024;
-const MAX_BYTES: usize = 1 << 20;
+/// A list in pages, or a watch that resumes, should find what happened meanwhile here also while much is written. An idle tenant has
+/// none of it.
+const MAX_EVENTS: usize = 4096;
+const MAX_BYTES: usize = 4 << 20;
 
 /// The newest events of a tenant, so that a watch or list of a little ago needs no database.
 #[derive(Debug)]

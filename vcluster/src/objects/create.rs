@@ -1,10 +1,11 @@
 //! Creating objects.
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use rand::Rng;
 use serde_json::{Value, json};
 use vctl_machinery::{apply, defaults, status::ApiError, validate};
-use vctl_store::Expect;
+use vctl_store::{Expect, Revision};
 
 use super::{Call, Commit, Target, strategy};
 use crate::{
@@ -26,10 +27,18 @@ pub(crate) fn random_suffix() -> String {
     (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
 }
 
+/// What was created.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub object: Value,
+    /// As it was written, and at which revision; none for a dry run.
+    pub stored: Option<(Bytes, Revision)>,
+}
+
 impl Call {
     /// Creates an object that has been decoded. The target's name is empty or must agree with the object's.
     pub(crate) async fn create(&self, target: &Target, object: Value) -> Result<Value, ApiError> {
-        self.create_owned(target, object, true).await
+        Ok(self.create_owned(target, object, true).await?.object)
     }
 
     /// Creates an object; `record` is false when its managedFields are already right (server-side apply).
@@ -38,7 +47,7 @@ impl Call {
         target: &Target,
         mut object: Value,
         record: bool,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<Created, ApiError> {
         let descriptor = &target.descriptor;
         place(target, &mut object)?;
         let now = self.now();
@@ -57,9 +66,11 @@ impl Call {
         }
         admission::admit_create(self, &target, &mut object).await?;
         defaults::apply(descriptor, &mut object);
+        // Another attempt begins with what was asked for, where an attempt adds what only it has.
+        let begins_anew = generate.is_some() || target.is("", "services");
         let (mut attempt, mut taken) = (1, 0);
         loop {
-            let mut new = object.clone();
+            let mut new = if begins_anew { object.clone() } else { std::mem::take(&mut object) };
             if let Some(base) = &generate {
                 let base: String = base.chars().take(BASE_LENGTH).collect();
                 set_meta(&mut new, "name", Some(format!("{base}{}", random_suffix()).into()));
@@ -73,20 +84,27 @@ impl Call {
                 return Err(target.invalid(&errors));
             }
             more.extend(admission::validate_create(self, &target, &new).await?);
-            match self.commit(&target, Expect::Absent, Some(&new), more).await? {
+            let document = self.document(&target, &new).await?;
+            match self.write(&target, Expect::Absent, Some(document.clone()), more).await? {
                 Commit::Done(0) => {
                     if self.plane.entry(&target.key()).await?.is_some() {
                         return Err(ApiError::already_exists(&descriptor.group, &descriptor.plural, &target.name));
                     }
-                    return Ok(new);
+                    return Ok(Created { object: new, stored: None });
                 }
-                Commit::Done(revision) => return self.written(&target, new, revision).await,
+                Commit::Done(revision) => {
+                    let object = self.written(&target, new, revision).await?;
+                    return Ok(Created { object, stored: Some((document, revision)) });
+                }
                 Commit::Taken if taken < TAKEN_ATTEMPTS => taken += 1,
                 Commit::Taken => return Err(target.modified()),
                 Commit::Changed(_) if generate.is_some() && attempt < NAME_ATTEMPTS => attempt += 1,
                 Commit::Changed(_) => {
                     return Err(ApiError::already_exists(&descriptor.group, &descriptor.plural, &target.name));
                 }
+            }
+            if !begins_anew {
+                object = new;
             }
         }
     }

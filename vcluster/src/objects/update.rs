@@ -101,7 +101,7 @@ impl Call {
                 match self.create_owned(target, new, false).await {
                     // Someone else was faster: apply to theirs.
                     Err(e) if e.reason == "AlreadyExists" => {}
-                    other => return Ok(Changed { object: other?, created: true }),
+                    other => return Ok(Changed { object: other?.object, created: true }),
                 }
             }
             let object = self

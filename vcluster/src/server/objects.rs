@@ -218,6 +218,12 @@ async fn get(context: &Context, target: &Target) -> Result<Response<Body>, ApiEr
     if let At::NotOlderThan(revision) = at(&context.query)? {
         call.reach(revision).await?;
     }
+    if show::is_whole(target, &accept)
+        && let Some(entry) = context.plane.entry(&target.key()).await?
+        && let Some(answer) = show::stored(context, target, StatusCode::OK, &entry.value, entry.revision, &call)
+    {
+        return Ok(answer);
+    }
     let object = call.get(target).await?;
     one(context, target, &accept, StatusCode::OK, &object, &call)
 }
@@ -327,8 +333,14 @@ async fn create(context: Context, target: Target, request: Request<Body>) -> Res
     let call = context.call()?;
     let (mut object, noted) = read_object(&context, &target.descriptor, request).await?;
     call.check(&target.descriptor, &mut object, noted)?;
-    let created = call.create(&target, object).await?;
-    one(&context, &target, &accept, StatusCode::CREATED, &created, &call)
+    let created = call.create_owned(&target, object, true).await?;
+    if show::is_whole(&target, &accept)
+        && let Some((document, revision)) = &created.stored
+        && let Some(answer) = show::stored(&context, &target, StatusCode::CREATED, document, *revision, &call)
+    {
+        return Ok(answer);
+    }
+    one(&context, &target, &accept, StatusCode::CREATED, &created.object, &call)
 }
 
 async fn update(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {

@@ -1,20 +1,54 @@
 //! Objects in the form negotiated: themselves, tables, or metadata only.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use vctl_machinery::{catalog::Descriptor, status::ApiError, table};
+use vctl_store::Revision;
 
 use super::{
     Context,
-    negotiate::{Accept, Form},
+    negotiate::{Accept, Encoding, Form},
     respond,
 };
 use crate::{
-    document::resource_version,
+    document::{Layout, resource_version},
     objects::{Call, Target, list::Page},
     subresource,
 };
+
+/// Whether the client wants the whole object as JSON, so that it may do to show it as it is stored.
+pub(crate) fn is_whole(target: &Target, accept: &Accept) -> bool {
+    accept.form == Form::Object
+        && accept.encoding == Encoding::Json
+        && !accept.pretty
+        && matches!(&*target.subresource, "" | "status")
+}
+
+/// Answers with a stored document, without parsing it; none where it has to be parsed.
+pub(crate) fn stored(
+    context: &Context,
+    target: &Target,
+    status: StatusCode,
+    document: &[u8],
+    revision: Revision,
+    call: &Call,
+) -> Option<Response<Body>> {
+    // Room for the version and its field.
+    const VERSION: usize = 48;
+    if document.len() > respond::COMPRESS_ABOVE && respond::accepts_gzip(&context.headers) {
+        return None;
+    }
+    let layout = Layout::of(&target.descriptor)?;
+    let mut body = Vec::with_capacity(document.len() + VERSION);
+    layout.read(document)?.object(revision, &mut body);
+    body.push(b'\n');
+    let mut response = respond::bytes(status, "application/json", body);
+    respond::warn(&mut response, &call.take_warnings());
+    Some(response)
+}
 
 /// Answers with one object, in the form negotiated.
 pub(crate) fn one(
@@ -25,16 +59,19 @@ pub(crate) fn one(
     object: &Value,
     call: &Call,
 ) -> Result<Response<Body>, ApiError> {
-    let shown = subresource::show(target, object)?;
+    let shown = match &*target.subresource {
+        "scale" => Cow::Owned(subresource::show(target, object)?),
+        _ => Cow::Borrowed(object),
+    };
     let now = context.plane.now();
     let value = match accept.form {
         Form::Object => shown,
-        Form::Metadata => partial(&shown, &accept.version),
+        Form::Metadata => Cow::Owned(partial(&shown, &accept.version)),
         Form::Table => {
             let include = context.query.get("includeObject");
             let mut table = new_table(&target.descriptor, accept, resource_version(object));
             table["rows"] = json!([row(&target.descriptor, object, include, &accept.version, now)]);
-            table
+            Cow::Owned(table)
         }
     };
     respond::object(status, &value, accept, &context.headers, &call.take_warnings())
