@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
 
-.PHONY: help demo down test lint unit conformance soak bench generate setup setup-tools
+.PHONY: help demo down test lint unit conformance soak bench fuzz generate setup setup-tools
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ bench: ## print the figures of docs/benchmarks.md
 	@scripts/setup bench
 	cargo build --locked --release --package vctl --package vctl-bench
 	VCTL_BIN=$(CURDIR)/target/release/vctl cargo run --quiet --locked --release --package vctl-bench -- all
+
+fuzz: ## fuzz what reads bytes of clients, VCTL_FUZZ_SECONDS (60) for each target; needs a nightly toolchain
+	@scripts/fuzz
 
 generate: ## generate the committed facts again from the registry packages
 	cargo xtask generate

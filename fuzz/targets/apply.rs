@@ -21,6 +21,9 @@ fuzz_target!(|data: &[u8]| {
         }
         let choice = bytes.byte();
         let mut wanted = bytes.object((group, version, kind));
+        if !wanted["metadata"].is_object() {
+            wanted["metadata"] = json!({});
+        }
         wanted["metadata"]["name"] = json!("a");
         let manager = Manager {
             name: ["one", "two", "three"][usize::from(choice) % 3],

@@ -13,7 +13,8 @@ fuzz_target!(|data: &[u8]| {
         "metadata": { "name": "a", "labels": { "app": "web", "x": "" } },
         "spec": { "replicas": 3, "items": ["a", "b", "c"], "ports": [{ "name": "http", "port": 80 }, { "name": "b", "port": 1.5 }] },
     });
-    let variables = Variables::new().with("object", Value::from_json(&object)).with("self", Value::from_json(&object["spec"]));
+    let variables =
+        Variables::new().with("object", Value::from_json(&object)).with("self", Value::from_json(&object["spec"]));
     let evaluation = program.evaluate(&variables, PER_CALL_LIMIT);
     assert_eq!(program.evaluate(&variables, PER_CALL_LIMIT).cost, evaluation.cost, "the same every time");
 });

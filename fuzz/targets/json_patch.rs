@@ -31,5 +31,7 @@ fn operation(bytes: &mut Bytes<'_>) -> Value {
 }
 
 fn pointer(bytes: &mut Bytes<'_>) -> String {
-    (0..bytes.below(4)).map(|_| ["/".to_owned() + &bytes.word(), "/-".into(), "/0".into(), "/1".into()][bytes.below(4)].clone()).collect()
+    (0..bytes.below(4))
+        .map(|_| ["/".to_owned() + &bytes.word(), "/-".into(), "/0".into(), "/1".into()][bytes.below(4)].clone())
+        .collect()
 }

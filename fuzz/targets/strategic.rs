@@ -6,11 +6,10 @@ use vctl_fuzz::{Bytes, two};
 use vctl_machinery::{catalog::Catalog, patch};
 
 fuzz_target!(|data: &[u8]| {
-    let (mode, data) = data.split_first().unwrap_or((&0, data));
-    let mut bytes = Bytes(data);
-    let (kind, documents) = if *mode == b'[' {
+    let (kind, documents) = if data.first() == Some(&b'[') {
         (("apps", "v1", "Deployment"), two(data))
     } else {
+        let mut bytes = Bytes(data);
         let kind = bytes.kind();
         (kind, Some((bytes.object(kind), bytes.patch(kind))))
     };

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use vctl_fuzz::block_on;
-use vctl_vcluster::fuzzing;
+use vctl_vcluster::streaming::fuzzing;
 
 fuzz_target!(|data: &[u8]| {
     let (mode, data) = data.split_first().unwrap_or((&0, data));

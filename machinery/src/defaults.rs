@@ -4,6 +4,7 @@
 mod batch;
 mod cluster;
 mod fill;
+mod flow_control;
 mod pod;
 mod workload;
 
@@ -47,6 +48,8 @@ pub fn apply(descriptor: &Descriptor, object: &mut Value) {
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => cluster::webhooks(fields, false),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => cluster::admission_policy(fields),
         ("apiextensions.k8s.io", "customresourcedefinitions") => cluster::definition(fields),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => flow_control::schema(fields),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flow_control::level(fields),
         ("apiregistration.k8s.io", "apiservices") => cluster::api_service(fields),
         _ => {}
     }

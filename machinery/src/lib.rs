@@ -8,6 +8,8 @@ pub mod cel;
 pub mod crd;
 pub mod cron;
 pub mod defaults;
+pub mod features;
+pub mod flow_control;
 pub mod names;
 pub mod openapi;
 pub mod patch;

@@ -4,6 +4,7 @@ mod aggregation;
 mod check;
 mod classes;
 mod cluster;
+mod flow_control;
 mod metadata;
 mod pod;
 mod secret;

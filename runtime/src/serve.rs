@@ -36,9 +36,21 @@ pub use self::stalled::{MustRead, Reading};
 use self::{opening::Opening, stalled::Stalled};
 use crate::tasks::Tasks;
 
-/// How long a client may take for the TLS handshake, to begin with its first request, and for the header of each.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-const HEADER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimits {
+    /// For the TLS handshake.
+    handshake: Duration,
+    /// To begin with its first request, and for the header of each.
+    header: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { handshake: Duration::from_secs(10), header: Duration::from_secs(30) }
+    }
+}
+
 /// How long a client that [must read](MustRead) may leave what is sent to it untouched.
 const STALL_LIMIT: Duration = Duration::from_mins(1);
 /// How long open connections get to finish after the stop signal.
@@ -191,12 +203,13 @@ pub struct Server {
     router: Router,
     tasks: Tasks,
     slots: Arc<Semaphore>,
+    limits: TimeLimits,
 }
 
 impl Server {
     /// A server for `router`; its connections are tasks of `tasks` and end with it.
     pub fn new(tls: Tls, router: Router, tasks: Tasks) -> Self {
-        Self { tls, router, tasks, slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+        Self { tls, router, tasks, slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)), limits: TimeLimits::default() }
     }
 
     /// Accepts TCP connections until the tasks are told to stop.
@@ -262,7 +275,7 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = tokio::time::timeout(HANDSHAKE_LIMIT, self.tls.acceptor.accept(stream))
+        let stream = tokio::time::timeout(self.limits.handshake, self.tls.acceptor.accept(stream))
             .await
             .map_err(|_| "no TLS handshake in time".to_owned())?
             .map_err(|e| format!("TLS handshake failed: {e}"))?;
@@ -275,9 +288,9 @@ impl Server {
             .layer(axum::Extension(certificates))
             .layer(axum::Extension(peer))
             .layer(axum::Extension(must_read.clone()));
-        let opening = Opening::new(Stalled::new(stream, must_read.clone(), STALL_LIMIT), HEADER_LIMIT);
+        let opening = Opening::new(Stalled::new(stream, must_read.clone(), STALL_LIMIT), self.limits.header);
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(64 * 1024);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header).max_buf_size(64 * 1024);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -341,3 +354,6 @@ pub fn bind_unix(path: &Path) -> Result<UnixListener, String> {
         .map_err(|e| format!("cannot restrict {}: {e}", path.display()))?;
     Ok(listener)
 }
+
+#[cfg(test)]
+mod tests;

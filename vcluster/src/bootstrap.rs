@@ -16,7 +16,7 @@ use crate::{
     authorization::rules::{Rule, compile},
     config::{Config, KUBERNETES_IP, SERVICE_RANGE},
     controllers::cluster_role::aggregated,
-    document,
+    document, fairness,
     keys::{self, KeysDocument},
 };
 
@@ -39,6 +39,7 @@ pub(crate) fn constants() -> &'static Constants {
         objects.extend(cluster_role_bindings());
         objects.extend(role_bindings());
         objects.extend(priority_classes());
+        objects.extend(flow_control());
         let mut rules: HashMap<Bytes, Arc<[Rule]>> = HashMap::new();
         let documents = objects
             .into_iter()
@@ -411,6 +412,14 @@ fn priority_classes() -> Vec<(Key, Value)> {
         }))
     })
     .collect()
+}
+
+fn flow_control() -> Vec<(Key, Value)> {
+    use vctl_machinery::flow_control::bootstrap;
+    let of = |resource: &str, objects: Vec<Value>| -> Vec<(Key, Value)> {
+        objects.into_iter().map(|object| (Key::new(resource, "", document::meta(&object, "name")), object)).collect()
+    };
+    [of(fairness::SCHEMAS, bootstrap::schemas()), of(fairness::LEVELS, bootstrap::levels())].concat()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::{net::IpAddr, time::Duration};
 
 use vctl_runtime::clock::Clock;
 
+pub use crate::fairness::SeatLimits;
+
 /// First three octets and prefix are fixed for now: 10.96.0.0/16, as a `kubeadm` cluster has (with /12).
 pub const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// ClusterIP of the Service default/kubernetes: the first address of the range.
@@ -42,6 +44,8 @@ pub struct Config {
     pub max_body: usize,
     /// Which addresses are dialled for tenants.
     pub outbound: OutboundAddresses,
+    /// How many requests are worked on at a time.
+    pub seats: SeatLimits,
 }
 
 impl Config {
@@ -57,6 +61,7 @@ impl Config {
             idle_after: Duration::from_mins(1),
             max_body: 3 << 20,
             outbound: OutboundAddresses::default(),
+            seats: SeatLimits::default(),
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::{
     client::Client,
     config::Config,
     controllers::Clients,
+    fairness::Fairness,
     in_process::{Cluster, InProcess},
     keys::KeysDocument,
     plane::{self, Plane, Shared},
@@ -67,7 +68,9 @@ impl ControlPlanes {
     /// clusters.
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
-        let shared = Arc::new(Shared { store, config, streams, tasks: tasks.clone(), views: Views::default() });
+        let fairness = Fairness::new(config.seats);
+        let views = Views::default();
+        let shared = Arc::new(Shared { store, config, streams, fairness, tasks: tasks.clone(), views });
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
@@ -129,6 +132,11 @@ impl ControlPlanes {
     /// What the watches of all clusters have done: for metrics.
     pub fn watch_counters(&self) -> Arc<WatchCounters> {
         self.shared.views.counters.clone()
+    }
+
+    /// Requests of all clusters that wait for their turn.
+    pub fn waiting_requests(&self) -> usize {
+        self.shared.fairness.waiting()
     }
 
     /// How many clusters have something in memory.

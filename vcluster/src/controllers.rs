@@ -29,6 +29,7 @@ mod endpoints;
 pub mod event;
 mod event_expiry;
 mod fan_out;
+mod flow_control;
 mod garbage;
 mod hash;
 mod hints;
@@ -342,6 +343,7 @@ impl Shared {
                 replica_set::reconcile(cx, &replica_set::REPLICATION_CONTROLLER, namespace, name).await
             }
             Controller::ClusterRole => cluster_role::reconcile(cx).await,
+            Controller::FlowControl => flow_control::reconcile(cx).await,
             Controller::Disruption => disruption::reconcile(cx, namespace, name).await,
             Controller::CronJob => cron_job::reconcile(cx, namespace, name).await,
             Controller::DaemonSet => daemon_set::reconcile(cx, namespace, name).await,

@@ -1,7 +1,7 @@
 //! Objects as the store keeps them: JSON without a resourceVersion.
 //!
 //! Bootstrap constants (roles, priority classes) are the same bytes in every virtual cluster: they have neither uid nor
-//! creationTimestamp, which are derived on read from the cluster's own.
+//! creationTimestamp (nor times in conditions), which are derived on read from the cluster's own.
 //!
 //! The type comes first, then `metadata`, which begins with the uid: so a document can be shown without being parsed ([`stored`]).
 
@@ -86,12 +86,19 @@ impl Serialize for EncodedMeta<'_> {
 pub(crate) fn decode(origin: &Origin, key: &Key, value: &[u8], revision: Revision) -> Result<Value, ApiError> {
     let mut object: Value = serde_json::from_slice(value)
         .map_err(|e| ApiError::internal(format!("the stored document of {key:?} does not parse: {e}")))?;
+    let mut is_constant = false;
     if let Some(metadata) = metadata_mut(&mut object) {
         if !metadata.contains_key("uid") {
             metadata.insert("uid".into(), derived_uid(origin, key).into());
             metadata.insert("creationTimestamp".into(), origin.created.clone().into());
+            is_constant = true;
         }
         metadata.insert("resourceVersion".into(), revision.to_string().into());
+    }
+    if is_constant && let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        for condition in conditions {
+            condition["lastTransitionTime"] = origin.created.clone().into();
+        }
     }
     Ok(object)
 }

@@ -19,6 +19,7 @@ pub mod controllers;
 mod convert;
 mod custom;
 mod document;
+mod fairness;
 mod in_process;
 mod keys;
 mod objects;
@@ -39,9 +40,6 @@ mod views;
 
 /// The version of Kubernetes that clusters say they are.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
-
-#[cfg(fuzzing)]
-pub use streaming::fuzzing;
 
 pub use config::Config;
 pub use control_planes::{ControlPlanes, Peer};

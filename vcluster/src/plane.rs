@@ -9,6 +9,7 @@ use std::sync::{
 use jiff::Timestamp;
 use vctl_machinery::{
     catalog::{Catalog, Descriptor},
+    flow_control::FlowControl,
     status::ApiError,
 };
 use vctl_runtime::{pki::Identity, tasks::Tasks};
@@ -25,6 +26,7 @@ use crate::{
         conversion::{Converter, Converters},
     },
     document,
+    fairness::{self, Fairness},
     keys::{AUTHENTICATION, FrontProxy, Keys, KeysDocument},
     resource_metrics, storage,
     streams::PodStreams,
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) config: Config,
     pub(crate) streams: Arc<dyn PodStreams>,
+    pub(crate) fairness: Fairness,
     pub(crate) tasks: Tasks,
     pub(crate) views: Views,
 }
@@ -53,6 +56,7 @@ pub(crate) struct Plane {
     rbac: Rbac,
     webhooks: Cached<Hooks>,
     api_services: Cached<ApiServices>,
+    pub(crate) flow_control: Cached<FlowControl>,
     pub(crate) discovered: Discovered,
     catalog: Mutex<Option<(u64, Served)>>,
     catalog_generation: AtomicU64,
@@ -91,6 +95,7 @@ impl Plane {
             rbac: Rbac::default(),
             webhooks: Cached::default(),
             api_services: Cached::default(),
+            flow_control: Cached::default(),
             discovered: Discovered::default(),
             catalog: Mutex::new(None),
             catalog_generation: AtomicU64::new(0),
@@ -184,6 +189,8 @@ impl Plane {
             self.rbac.invalidate();
         } else if resource.ends_with(WEBHOOKS) {
             self.webhooks.invalidate();
+        } else if resource.ends_with(fairness::GROUP) {
+            self.flow_control.invalidate();
         } else if resource == API_SERVICES {
             self.api_services.invalidate();
         } else if resource == custom::DEFINITIONS {
@@ -196,6 +203,7 @@ impl Plane {
     pub(crate) fn changed_unknown(&self) {
         self.changed(RBAC);
         self.changed(WEBHOOKS);
+        self.changed(fairness::GROUP);
         self.changed(API_SERVICES);
         self.changed(custom::DEFINITIONS);
     }

@@ -25,6 +25,7 @@ use crate::{
     aggregation, authentication,
     authorization::{self, rules::Attributes},
     control_planes::{Peer, Prefix},
+    fairness,
     objects::{Call, FieldValidation},
     plane::Plane,
     request::{Query, RequestInfo},
@@ -57,6 +58,25 @@ async fn run(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Result<Re
     let info = RequestInfo::new(request.method(), request.uri().path(), &query);
     let user = authentication::authenticate(&plane, request.headers(), &peer).await?;
     let user = authentication::impersonate(&plane, user, request.headers()).await?;
+    let admitted = match fairness::admit(&plane, &user, &info).await? {
+        Ok(admitted) => admitted,
+        Err(refused) => return Ok(refused),
+    };
+    let response = match authorized(plane, user, info, query, request).await {
+        Ok(response) => response,
+        Err(e) => respond::error(&e),
+    };
+    Ok(admitted.finish(response))
+}
+
+/// The rest of the pipeline, for a request whose turn it is.
+async fn authorized(
+    plane: Arc<Plane>,
+    user: User,
+    info: RequestInfo,
+    query: Query,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
     let attributes = attributes(&info);
     let decision = plane.decide(&user, &attributes).await?;
     if !decision.allowed {

@@ -7,7 +7,7 @@
 
 mod exec;
 #[cfg(fuzzing)]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod port_forward;
 mod spdy;
 mod tunnel;

@@ -5,6 +5,7 @@ mod aggregation;
 mod certificates;
 mod conversion;
 mod custom;
+mod flow_control;
 mod lifecycle;
 mod lists;
 mod objects;

@@ -5,6 +5,7 @@ mod certificates;
 mod cli;
 mod data_dir;
 mod down;
+mod file_limit;
 mod local_worker;
 mod planes;
 mod pod_streams;

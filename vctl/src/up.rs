@@ -29,6 +29,7 @@ use crate::{
     certificates::Certificates,
     cli::Global,
     data_dir::{DataDir, write_private},
+    file_limit,
     local_worker::{self, LocalWorker},
     planes::Planes,
     pod_streams::Streams,
@@ -102,6 +103,7 @@ impl Up {
             check_templates(directory)?;
         }
         let settings = self.store.settings()?;
+        file_limit::raise();
         let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
         // The store first: its lock says whether another server has this directory.

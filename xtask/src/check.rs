@@ -96,6 +96,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     purity(&metadata, root, &mut findings)?;
     placed(&metadata, root, &mut findings)?;
     sources(root, &mut findings)?;
+    features(root, &mut findings)?;
     if findings.is_empty() {
         return Ok(());
     }
@@ -212,6 +213,21 @@ fn sources(root: &Path, findings: &mut Vec<String>) -> Result<()> {
             if code.contains("#[ignore") {
                 findings.push(format!("{shown}:{}: an ignored test: give it a make target or delete it", number + 1));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Every feature has the test that it names.
+fn features(root: &Path, findings: &mut Vec<String>) -> Result<()> {
+    for feature in vctl_machinery::features::features().map_err(|e| anyhow::anyhow!(e))? {
+        let path = root.join(feature.file);
+        let there = path.is_file() && std::fs::read_to_string(&path)?.contains(&format!("fn {}(", feature.test));
+        if !there {
+            findings.push(format!(
+                "machinery/facts/features.txt: {}::{} is not there; name the test that shows {:?}",
+                feature.file, feature.test, feature.what
+            ));
         }
     }
     Ok(())

@@ -138,6 +138,16 @@ impl Errors {
         }
     }
 
+    /// None of these; `shown` is the value as messages show it.
+    pub(super) fn not_supported(&mut self, at: &At<'_>, shown: &str, allowed: &[&str]) {
+        let list: Vec<String> = allowed.iter().map(|a| format!("{a:?}")).collect();
+        self.push(
+            "FieldValueNotSupported",
+            at,
+            format!("Unsupported value: {shown}: supported values: {}", list.join(", ")),
+        );
+    }
+
     /// Required, and of a form of [`names`].
     pub(super) fn named(&mut self, at: &At<'_>, form: fn(&str) -> Vec<String>) {
         if at.is_empty() {

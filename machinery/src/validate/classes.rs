@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::check::{At, Errors, same};
+use super::{
+    check::{At, Errors, same},
+    flow_control,
+};
 use crate::{catalog::Descriptor, names, quantity};
 
 /// Values above are the system's (`scheduling.HighestUserDefinablePriority`).
@@ -19,15 +22,8 @@ pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Erro
         ("", "endpoints") => endpoints(object, errors),
         ("discovery.k8s.io", "endpointslices") => slice_addresses(object, errors),
         ("networking.k8s.io", "networkpolicies") => network_policy(&spec, errors),
-        ("flowcontrol.apiserver.k8s.io", "flowschemas") => {
-            let precedence = spec.field("matchingPrecedence");
-            match precedence.value.as_i64().unwrap_or_default() {
-                n if n < 1 => errors.invalid(&precedence, "must be a positive value"),
-                n if n > 10_000 => errors.invalid(&precedence, "must not be greater than 10000"),
-                _ => {}
-            }
-            errors.named(&spec.field("priorityLevelConfiguration").field("name"), |_| Vec::new());
-        }
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => flow_control::flow_schema(object, errors),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flow_control::priority_level(object, errors),
         ("apps", "controllerrevisions") => {
             if !object.field("data").exists() {
                 errors.required(&object.field("data"), "data is mandatory");

@@ -16,6 +16,7 @@ use super::{
     queue::Controller,
     resource_quota, root_ca,
 };
+use crate::fairness;
 
 /// What is to be done because of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +152,7 @@ pub(super) fn route(event: &Event) -> Vec<Wake> {
         "daemonsets.apps" => wakes.push(this(Controller::DaemonSet)),
         "cronjobs.batch" => wakes.push(this(Controller::CronJob)),
         "poddisruptionbudgets.policy" => wakes.push(this(Controller::Disruption)),
+        fairness::SCHEMAS | fairness::LEVELS => wakes.push(tenant_wide(Controller::FlowControl)),
         cluster_role::RESOURCE => wakes.push(tenant_wide(Controller::ClusterRole)),
         "pods" | "replicasets.apps" | "jobs.batch" | "controllerrevisions.apps" | "endpointslices.discovery.k8s.io" => {
             let (old, new) = documents(event);

@@ -42,13 +42,14 @@ pub(super) enum Controller {
     ResourceQuota,
     Certificates,
     ApiServices,
+    FlowControl,
 }
 
 impl Controller {
     /// The user it acts as.
     pub(super) fn user(self) -> &'static str {
         match self {
-            Self::Scan | Self::FanOut | Self::EventExpiry | Self::Definition => "system:apiserver",
+            Self::Scan | Self::FanOut | Self::EventExpiry | Self::Definition | Self::FlowControl => "system:apiserver",
             Self::Namespace => "system:serviceaccount:kube-system:namespace-controller",
             Self::ServiceAccount => "system:serviceaccount:kube-system:service-account-controller",
             Self::RootCa => "system:serviceaccount:kube-system:root-ca-cert-publisher",

@@ -90,6 +90,7 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
         cx.wake(Controller::ResourceQuota, &entry.key.namespace, "");
     }
     super::cluster_role::later(cx);
+    super::flow_control::look(cx).await?;
     for controller in [Controller::GarbageScan, Controller::PodGc, Controller::EventExpiry] {
         cx.wake(controller, "", "");
     }

@@ -21,16 +21,20 @@ fn too_large(limit: usize) -> ApiError {
 
 /// The whole body, decompressed.
 pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes, ApiError> {
+    read_within(TIME_LIMIT, body, headers, limit).await
+}
+
+async fn read_within(time: Duration, body: Body, headers: &HeaderMap, limit: usize) -> Result<Bytes, ApiError> {
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
     if declared.is_some_and(|d| d > limit) {
         return Err(too_large(limit));
     }
-    let collected = tokio::time::timeout(TIME_LIMIT, http_body_util::Limited::new(body, limit).collect()).await;
+    let collected = tokio::time::timeout(time, http_body_util::Limited::new(body, limit).collect()).await;
     let collected = collected.map_err(|_| ApiError {
         code: 504,
         reason: "Timeout",
-        message: format!("Timeout: the body of the request did not arrive within {} s", TIME_LIMIT.as_secs()),
+        message: format!("Timeout: the body of the request did not arrive within {} s", time.as_secs()),
         details: Value::Null,
     })?;
     let bytes = match collected {
@@ -146,6 +150,21 @@ fn collections(yaml: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A body of which a piece comes now and then, as long as somebody asks.
+    fn endless() -> Body {
+        Body::from_stream(futures::stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Some((Ok::<_, std::convert::Infallible>(Bytes::from_static(b" ")), ()))
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_drips_has_an_end() {
+        let read = async |time, limit| read_within(time, endless(), &HeaderMap::new(), limit).await.unwrap_err().code;
+        assert_eq!(read(Duration::from_millis(50), usize::MAX).await, 504);
+        assert_eq!(read(Duration::from_hours(1), 20).await, 413);
+    }
 
     #[test]
     fn only_what_may_stay_open_counts() {

@@ -13,7 +13,7 @@ use crate::streams::{
 };
 
 /// A connection on which the client sends these bytes, reads everything and then leaves.
-fn connection(bytes: &[u8]) -> impl Duplex + 'static {
+fn connection(bytes: &[u8]) -> impl Duplex + use<> {
     tokio::io::join(std::io::Cursor::new(bytes.to_vec()), tokio::io::sink())
 }
 
