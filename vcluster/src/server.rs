@@ -84,7 +84,7 @@ async fn run(
 /// The rest of the pipeline, for a request whose turn it is.
 async fn authorized(
     plane: Arc<Plane>,
-    user: User,
+    user: Arc<User>,
     info: RequestInfo,
     query: Query,
     request: Request<Body>,

@@ -104,11 +104,27 @@ struct State {
     bytes: usize,
 }
 
+/// A frame that was made.
+#[derive(Debug)]
+struct Frame {
+    view: Arc<str>,
+    kind: &'static str,
+    bytes: Bytes,
+}
+
+/// A document that was parsed.
+#[derive(Debug)]
+struct Parsed {
+    reading: Arc<str>,
+    side: Side,
+    object: Arc<Value>,
+}
+
 /// The views of one change.
 #[derive(Debug, Default)]
 struct Seen {
-    frames: Mutex<Vec<(Arc<str>, &'static str, Bytes)>>,
-    objects: Mutex<Vec<(Arc<str>, Side, Arc<Value>)>>,
+    frames: Mutex<Vec<Frame>>,
+    objects: Mutex<Vec<Parsed>>,
     /// Held while a view is made, so that it is made once.
     making: tokio::sync::Mutex<()>,
     /// What it takes in memory, about; changed under the lock of all.
@@ -128,11 +144,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Seen {
     fn frame(&self, view: &Arc<str>, kind: &str) -> Option<Bytes> {
-        lock(&self.frames).iter().find(|(v, k, _)| *k == kind && v == view).map(|(.., frame)| frame.clone())
+        lock(&self.frames).iter().find(|f| f.kind == kind && f.view == *view).map(|f| f.bytes.clone())
     }
 
     fn object(&self, reading: &Arc<str>, side: Side) -> Option<Arc<Value>> {
-        lock(&self.objects).iter().find(|(r, s, _)| *s == side && r == reading).map(|(.., object)| object.clone())
+        lock(&self.objects).iter().find(|p| p.side == side && p.reading == *reading).map(|p| p.object.clone())
     }
 }
 
@@ -158,7 +174,7 @@ impl Views {
         }
         self.counters.encodings.fetch_add(1, Ordering::Relaxed);
         let frame = Bytes::from(encode().await?);
-        lock(&seen.frames).push((view.clone(), kind, frame.clone()));
+        lock(&seen.frames).push(Frame { view: view.clone(), kind, bytes: frame.clone() });
         self.grown(change, frame.len());
         Ok(frame)
     }
@@ -185,7 +201,7 @@ impl Views {
         }
         self.counters.parses.fetch_add(1, Ordering::Relaxed);
         let object = Arc::new(parse().await?);
-        lock(&seen.objects).push((reading.clone(), side, object.clone()));
+        lock(&seen.objects).push(Parsed { reading: reading.clone(), side, object: object.clone() });
         self.grown(change, len * PARSED);
         Ok(object)
     }

@@ -46,7 +46,7 @@ mod tests {
     const BASE: &str = "https://127.0.0.1:8443";
 
     fn leaf(authority: &str) -> Vec<u8> {
-        let validity = Validity::from_now(Timestamp::UNIX_EPOCH, std::time::Duration::from_secs(60));
+        let validity = Validity::from_now(Timestamp::UNIX_EPOCH, std::time::Duration::from_mins(1));
         let authority = Authority::generate(authority, validity).expect("an authority");
         let identity = authority.client("dev-client-ca", None, validity).expect("a certificate");
         pki::chain_from_pem(&identity.certificate_pem).expect("PEM").remove(0)
