@@ -70,7 +70,8 @@ async fn simulated_pods_become_ready_and_go() {
         .await
         .unwrap();
     assert_eq!(job["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
-    assert_eq!(world.hub.stats("env")[0].containers[0].cpu_nano_cores, 250_000_000);
+    let used: Vec<i64> = world.hub.stats("env").iter().map(|s| s.containers[0].cpu_nano_cores).collect();
+    assert!(used.contains(&250_000_000), "{used:?}");
     let refused = world.hub.logs(target("web", "u1", "sim"), LogOptions::default()).await.err().unwrap();
     assert!(refused.message.contains("simulated worker"), "{refused}");
     let mut web = web;

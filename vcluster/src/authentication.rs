@@ -56,10 +56,13 @@ const MAX_VERIFIED: usize = 256;
 
 /// Client certificates that were verified a moment ago: a signature takes longer to verify than a request to serve.
 #[derive(Default)]
-pub(crate) struct Verified(Mutex<HashMap<[u8; 32], (i64, Arc<User>)>>);
+pub(crate) struct Verified(Mutex<ByDigest>);
+
+/// When a certificate was verified, in seconds since 1970, and whose it is; by its SHA-256.
+type ByDigest = HashMap<[u8; 32], (i64, Arc<User>)>;
 
 impl Verified {
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], (i64, Arc<User>)>> {
+    fn lock(&self) -> MutexGuard<'_, ByDigest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

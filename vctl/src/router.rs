@@ -52,7 +52,7 @@ async fn dispatch(planes: ControlPlanes, rest: Router, mut request: Request) -> 
 fn is_kubernetes(path: &str) -> bool {
     let mut parts = path.split('/').skip(1);
     match (parts.next(), parts.next(), parts.next()) {
-        (Some("apis" | "openapi" | "livez" | "readyz" | "healthz" | "version" | "metrics"), ..) => true,
+        (Some("apis" | "openapi" | "livez" | "readyz" | "healthz" | "version"), ..) => true,
         (Some("api"), None | Some(""), None) => true,
         // `events` is also an address of the portal.
         (Some("api"), Some("v1"), Some(plural)) if plural != "events" => {

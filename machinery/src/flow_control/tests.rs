@@ -23,6 +23,9 @@ fn resource<'a>(group: &'a str, resource: &'a str, subresource: &'a str, namespa
     Target::Resource { group, resource, subresource, namespace }
 }
 
+/// User, groups, verb, target; the schema and level that are found.
+type Case<'a> = (&'a str, &'a [&'a str], &'a str, Target<'a>, &'a str, &'a str);
+
 #[test]
 fn requests_find_the_schemas_that_upstream_has_for_them() {
     let control = FlowControl::new(&bootstrap::schemas(), &bootstrap::levels());
@@ -31,7 +34,7 @@ fn requests_find_the_schemas_that_upstream_has_for_them() {
     let known = "system:authenticated";
     let account = "system:serviceaccount:kube-system:x";
     let accounts = "system:serviceaccounts";
-    let cases: [(&str, &[&str], &str, Target<'_>, &str, &str); 14] = [
+    let cases: [Case<'_>; 14] = [
         ("me", &["system:masters", known], "get", pods, "exempt", "exempt"),
         ("me", &[known], "list", pods, "global-default", "global-default"),
         ("system:anonymous", &["system:unauthenticated"], "get", Target::Path("/livez"), "probes", "exempt"),

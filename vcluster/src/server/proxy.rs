@@ -162,8 +162,8 @@ async fn pod<'a>(context: &Context, target: &'a Target) -> Result<Found<'a>, Api
         return Err(ApiError::bad_request("address not allowed"));
     }
     let declared = || {
-        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-        containers.filter_map(|c| c["ports"][0]["containerPort"].as_u64()?.try_into().ok()).next()
+        let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        containers.find_map(|c| c["ports"][0]["containerPort"].as_u64()?.try_into().ok())
     };
     let port: u16 = match location.port {
         "" => declared().unwrap_or(if location.scheme == "https" { 443 } else { 80 }),

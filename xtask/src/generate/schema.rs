@@ -214,8 +214,8 @@ fn properties<'d>(definitions: &BTreeMap<u8, &'d Value>) -> BTreeMap<&'d str, BT
 fn required(definitions: &BTreeMap<u8, &Value>, field: &str) -> Result<Option<Range>> {
     let in_definition =
         |d: &Value| d["required"].as_array().is_some_and(|names| names.iter().any(|name| name.as_str() == Some(field)));
-    let found: BTreeMap<u8, ()> =
-        definitions.iter().filter(|(_, d)| in_definition(d)).map(|(minor, _)| (*minor, ())).collect();
+    let found: BTreeMap<u8, bool> =
+        definitions.iter().filter(|(_, d)| in_definition(d)).map(|(minor, _)| (*minor, true)).collect();
     if found.is_empty() {
         return Ok(None);
     }

@@ -154,8 +154,8 @@ fn waiting_job(platform: &Platform) -> Result<Value> {
 }
 
 fn job(platform: &Platform) -> Result<Value> {
-    let mut jobs = rest(platform, "jobs?environment=late")?;
-    Ok(jobs["items"][0].take())
+    let jobs = rest(platform, "jobs?environment=late")?;
+    jobs["items"].get(0).cloned().with_context(|| format!("no job yet: {jobs}"))
 }
 
 /// Reads from the REST API as local administrator.

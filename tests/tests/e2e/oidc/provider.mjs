@@ -10,6 +10,10 @@ import { createServer } from 'node:https';
 import { createInterface } from 'node:readline';
 import Provider from 'oidc-provider';
 
+// Standard output is for the issuer and tokens: what the provider has to say goes elsewhere.
+console.info = console.error;
+console.warn = console.error;
+
 const CLIENT = 'kubernetes';
 const REDIRECT = 'https://client.example/callback';
 const GROUPS = { alice: ['developers', 'everyone'], bob: ['everyone'] };
