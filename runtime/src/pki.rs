@@ -291,6 +291,12 @@ pub fn request_subject(request_pem: &str) -> Result<Subject, PkiError> {
     Ok(subject(&request.certification_request_info.subject))
 }
 
+/// When a certificate (DER) ends; none when it is no certificate.
+pub fn not_after(certificate: &[u8]) -> Option<Timestamp> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+}
+
 /// Common name of the issuer of a certificate (DER), unverified; none when there is none, or no certificate.
 pub fn issuer_common_name(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;

@@ -18,6 +18,7 @@ use crate::{
     authorization::{forbidden, rules::Attributes},
     control_planes::Peer,
     document::{is_terminating, meta},
+    keys::Known,
     objects::create::time,
     plane::Plane,
     user::{AUTHENTICATED, User},
@@ -58,7 +59,7 @@ const MAX_VERIFIED: usize = 256;
 #[derive(Default)]
 pub(crate) struct Verified(Mutex<ByDigest>);
 
-/// When a certificate was verified, in seconds since 1970, and whose it is; by its SHA-256.
+/// Until when the verification of a certificate counts, in seconds since 1970, and whose it is; by its SHA-256.
 type ByDigest = HashMap<[u8; 32], (i64, Arc<User>)>;
 
 impl Verified {
@@ -67,19 +68,24 @@ impl Verified {
     }
 
     fn get(&self, digest: &[u8; 32], now: i64) -> Option<Arc<User>> {
-        let (at, user) = self.lock().get(digest)?.clone();
-        (0..VERIFIED_SECONDS).contains(&(now - at)).then_some(user)
+        let (until, user) = self.lock().get(digest)?.clone();
+        counts(until, now).then_some(user)
     }
 
-    fn put(&self, digest: [u8; 32], now: i64, user: Arc<User>) {
+    fn put(&self, digest: [u8; 32], now: i64, ends: i64, user: Arc<User>) {
         let mut all = self.lock();
         if all.len() >= MAX_VERIFIED {
-            all.retain(|_, (at, _)| (0..VERIFIED_SECONDS).contains(&(now - *at)));
+            all.retain(|_, (until, _)| counts(*until, now));
         }
         if all.len() < MAX_VERIFIED {
-            all.insert(digest, (now, user));
+            all.insert(digest, (ends.min(now + VERIFIED_SECONDS), user));
         }
     }
+}
+
+/// Before its end, by a clock that was not set back.
+fn counts(until: i64, now: i64) -> bool {
+    (1..=VERIFIED_SECONDS).contains(&(until - now))
 }
 
 /// The user of a chain whose leaf this cluster's authority has signed, and whose key the client holds.
@@ -90,14 +96,14 @@ fn by_certificate(plane: &Plane, chain: &[Vec<u8>]) -> Option<Arc<User>> {
         return Some(user);
     }
     match plane.keys.subject(chain, now) {
-        Ok(subject) if !subject.common_name.is_empty() => {
+        Ok(Known { subject, until }) if !subject.common_name.is_empty() => {
             let mut user = User::new(subject.common_name, subject.organizations);
             user.groups.push(AUTHENTICATED.to_owned());
             // As upstream since 1.32 (apiserver/pkg/authentication/request/x509), so that audit entries name the certificate.
             let id = format!("X509SHA256={}", hex::encode(digest));
             user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), vec![id]);
             let user = Arc::new(user);
-            plane.verified.put(digest, now.as_second(), user.clone());
+            plane.verified.put(digest, now.as_second(), until.as_second(), user.clone());
             Some(user)
         }
         Ok(_) => None,
@@ -305,11 +311,14 @@ mod tests {
     fn what_was_verified_counts_for_a_moment_only() {
         let verified = Verified::default();
         let user = Arc::new(User::anonymous());
-        verified.put([1; 32], 100, user.clone());
+        verified.put([1; 32], 100, 1000, user.clone());
         assert!(verified.get(&[1; 32], 100 + VERIFIED_SECONDS - 1).is_some());
         assert!(verified.get(&[1; 32], 100 + VERIFIED_SECONDS).is_none());
         assert!(verified.get(&[1; 32], 99).is_none(), "the clock was set back");
         assert!(verified.get(&[2; 32], 100).is_none(), "another certificate");
+        verified.put([3; 32], 100, 102, Arc::new(User::anonymous()));
+        assert!(verified.get(&[3; 32], 101).is_some());
+        assert!(verified.get(&[3; 32], 102).is_none(), "it has ended");
     }
 
     #[test]
@@ -322,10 +331,10 @@ mod tests {
             digest
         };
         for n in 0..MAX_VERIFIED + 9 {
-            verified.put(digest(n), 100, user.clone());
+            verified.put(digest(n), 100, 1000, user.clone());
         }
         assert_eq!(verified.lock().len(), MAX_VERIFIED);
-        verified.put(digest(1 << 20), 100 + VERIFIED_SECONDS, user);
+        verified.put(digest(1 << 20), 100 + VERIFIED_SECONDS, 1000, user);
         assert_eq!(verified.lock().len(), 1, "those that do not count any more make room");
     }
 }

@@ -21,7 +21,7 @@ use vctl_runtime::{
     pki::{PkiError, Validity},
     tasks::Tasks,
 };
-use vctl_store::{ListOptions, Scope, Store, StoreError, Tenant, WatchError};
+use vctl_store::{Committed, ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
     aggregation::ApiService,
@@ -33,7 +33,7 @@ use crate::{
     controllers::{Clients, Roots},
     fairness::Fairness,
     in_process::{Cluster, InProcess},
-    keys::{self, KeysDocument},
+    keys::KeysDocument,
     plane::{self, Plane, Shared},
     server, storage,
     streams::PodStreams,
@@ -83,11 +83,6 @@ pub struct ControlPlanes {
     names: Arc<Mutex<HashMap<Tenant, Arc<str>>>>,
 }
 
-/// The keys of a new cluster are what was read of it.
-fn is_news(event: &&Arc<vctl_store::Event>) -> bool {
-    &*event.key.resource != keys::RESOURCE || event.previous.is_some()
-}
-
 /// How often what is kept of idle clusters is looked for.
 const SWEEP: Duration = Duration::from_secs(15);
 
@@ -105,8 +100,7 @@ impl ControlPlanes {
             loop {
                 match feed.next().await {
                     Ok(committed) if committed.events.is_empty() => follower.born_or_gone(committed.tenant).await,
-                    Ok(committed) => follower
-                        .committed(committed.tenant, committed.events.iter().filter(is_news).map(|e| &*e.key.resource)),
+                    Ok(committed) => follower.committed(&committed),
                     Err(WatchError::Lagged) => follower.lock().values().for_each(|p| p.changed_unknown()),
                     Err(WatchError::Compacted | WatchError::Closed) => return,
                 }
@@ -126,13 +120,13 @@ impl ControlPlanes {
         self.planes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn committed<'a>(&self, tenant: Tenant, resources: impl Iterator<Item = &'a str>) {
+    fn committed(&self, committed: &Committed) {
         // Most writes concern no cache: for those the planes need not be searched.
-        let mut resources = resources.filter(|r| plane::is_cached(r)).peekable();
-        if resources.peek().is_some()
-            && let Some(plane) = self.lock().values().find(|p| p.tenant == tenant)
+        let mut events = committed.events.iter().filter(|e| plane::is_cached(&e.key.resource)).peekable();
+        if events.peek().is_some()
+            && let Some(plane) = self.lock().values().find(|p| p.tenant == committed.tenant)
         {
-            resources.for_each(|r| plane.changed(r));
+            events.for_each(|e| plane.committed(&e.key.resource, e.revision));
         }
     }
 

@@ -9,7 +9,7 @@ mod tokens;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use vctl_machinery::{status::ApiError, version::MinorVersion};
-use vctl_runtime::pki::{Authority, ClientTrust, Identity, PkiError, Subject, Validity};
+use vctl_runtime::pki::{self, Authority, ClientTrust, Identity, PkiError, Subject, Validity};
 use vctl_store::Key;
 
 use crate::{config::Config, document::Origin};
@@ -77,7 +77,7 @@ impl KeysDocument {
     ) -> Result<Self, ApiError> {
         let validity = Validity::from_now(now, CA_LIFETIME);
         let authority = Authority::generate(&rotation::common_name(name), validity).map_err(ApiError::internal)?;
-        let token = vctl_runtime::pki::TokenKey::generate().map_err(ApiError::internal)?;
+        let token = pki::TokenKey::generate().map_err(ApiError::internal)?;
         Ok(Self {
             uid: uuid::Uuid::new_v4().to_string(),
             created: seconds(now),
@@ -121,6 +121,13 @@ pub(crate) fn seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
+/// Whose a client certificate is.
+pub(crate) struct Known {
+    pub(crate) subject: Subject,
+    /// When it counts no longer: it has expired, or its authority is given up.
+    pub(crate) until: Timestamp,
+}
+
 /// The keys, ready to use.
 pub(crate) struct Keys {
     pub(crate) origin: Origin,
@@ -159,13 +166,18 @@ impl Keys {
     ///
     /// # Errors
     /// [`PkiError::Untrusted`].
-    pub(crate) fn subject(&self, chain: &[Vec<u8>], now: Timestamp) -> Result<Subject, PkiError> {
-        let first = self.trust.verify(chain, now);
+    pub(crate) fn subject(&self, chain: &[Vec<u8>], now: Timestamp) -> Result<Known, PkiError> {
+        let ends = || chain.first().and_then(|leaf| pki::not_after(leaf)).unwrap_or(now);
+        let first = match self.trust.verify(chain, now) {
+            Ok(subject) => return Ok(Known { subject, until: ends() }),
+            Err(first) => first,
+        };
         match &self.other {
-            Some((other, until)) if first.is_err() && until.is_none_or(|until| now < until) => {
-                other.verify(chain, now).or(first)
-            }
-            _ => first,
+            Some((other, until)) if until.is_none_or(|until| now < until) => match other.verify(chain, now) {
+                Ok(subject) => Ok(Known { subject, until: until.map_or_else(ends, |until| until.min(ends())) }),
+                Err(_) => Err(first),
+            },
+            _ => Err(first),
         }
     }
 

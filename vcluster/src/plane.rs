@@ -22,7 +22,7 @@ use vctl_runtime::{
     serve::Tls,
     tasks::Tasks,
 };
-use vctl_store::{Entry, Key, ListOptions, Scope, Store, Tenant};
+use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, Tenant};
 
 use crate::{
     admission::{Configurations, Hooks},
@@ -68,6 +68,8 @@ pub(crate) struct Plane {
     pub(crate) tenant: Tenant,
     pub(crate) name: String,
     pub(crate) keys: Keys,
+    /// Of the document of the keys.
+    keys_revision: Revision,
     /// Whose tokens count besides the cluster's own.
     pub(crate) issuers: Issuers,
     pub(crate) verified: Verified,
@@ -135,6 +137,7 @@ impl Plane {
             tenant: info.tenant,
             name: name.to_owned(),
             keys,
+            keys_revision: entry.revision,
             issuers,
             verified: Verified::default(),
             rbac: Rbac::default(),
@@ -246,6 +249,13 @@ impl Plane {
         } else if resource == custom::DEFINITIONS {
             // What is there is kept until it is replaced: most of its rows are taken over.
             self.catalog_generation.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Tells the caches of a commit. This may come late: keys that were read since are no news.
+    pub(crate) fn committed(&self, resource: &str, revision: Revision) {
+        if resource != keys::RESOURCE || revision > self.keys_revision {
+            self.changed(resource);
         }
     }
 

@@ -76,9 +76,9 @@ impl Provider {
 
 impl Drop for Provider {
     fn drop(&mut self) {
-        if let Err(e) = self.child.kill().and_then(|()| self.child.wait()) {
-            eprintln!("a provider was left behind: {e}");
-        }
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -145,7 +145,11 @@ fn id_tokens_are_users_with_groups() -> Result<()> {
         "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer:\n    url: {issuer}\n    \
          audiences: [kubernetes]\n    certificateAuthority: |\n{}  claimMappings:\n    username: {{expression: \"'oidc:' + claims.sub\"}}\n    \
          groups: {{expression: \"claims.groups.filter(g, g == 'developers')\"}}\n",
-        std::fs::read_to_string(&provider.authority)?.lines().map(|l| format!("      {l}\n")).collect::<String>()
+        std::fs::read_to_string(&provider.authority)?
+            .lines()
+            .map(|l| format!("      {l}\n"))
+            .collect::<Vec<_>>()
+            .concat()
     );
     let file = platform.scratch().join("authentication.yaml");
     std::fs::write(&file, structured)?;

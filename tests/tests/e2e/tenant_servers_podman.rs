@@ -112,13 +112,13 @@ fn podman_webhooks_in_pods_change_and_refuse() -> Result<()> {
     Ok(())
 }
 
-const AGGREGATION: &str = r#"
+const AGGREGATION: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: weather-reads-authentication, namespace: kube-system}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
 subjects: [{kind: ServiceAccount, name: default, namespace: default}]
-"#;
+";
 
 #[test]
 fn podman_aggregated_api_in_a_pod_comes_and_goes() -> Result<()> {

@@ -11,7 +11,7 @@ use vctl_tests::{
     wait,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 const WEB: &str = r#"
 apiVersion: v1
@@ -128,7 +128,7 @@ fn well_formed(text: &str) -> Result<()> {
     let mut family = String::new();
     for line in text.lines() {
         if let Some(head) = line.strip_prefix("# TYPE ") {
-            family = head.split(' ').next().unwrap_or_default().to_owned();
+            head.split(' ').next().unwrap_or_default().clone_into(&mut family);
             ensure!(families.insert(family.clone()), "{family} comes twice");
         } else if !line.starts_with('#') {
             let (sample, value) = line.rsplit_once(' ').context(line.to_owned())?;

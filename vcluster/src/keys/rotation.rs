@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(keys.authorities(), format!("{first}{second}"));
         assert!(!keys.finish(), "it does not sign yet");
 
-        let until = now().checked_add(Duration::from_secs(60)).unwrap();
+        let until = now().checked_add(Duration::from_mins(1)).unwrap();
         assert!(keys.switch(until));
         assert!(!keys.switch(until));
         assert_eq!(keys.authorities(), format!("{second}{first}"));

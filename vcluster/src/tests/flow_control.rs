@@ -80,7 +80,7 @@ async fn until_waiting(f: &Fixture, count: usize) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), reached).await.expect("all of them wait");
+    tokio::time::timeout(Duration::from_mins(1), reached).await.expect("all of them wait");
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn mandatory_objects_come_back_and_schemas_say_whether_their_level_exists(
     let tasks = Tasks::new();
     Controllers::new(f.store.clone(), Arc::new(f.planes.clone()), f.clock.clone(), tasks.clone()).run();
     let until = async |path: String, is: fn(&Value) -> bool| {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
         loop {
             let (_, object) = f.send("GET", &path, Value::Null).await;
             if is(&object) {
