@@ -24,7 +24,7 @@ fn every_version_is_what_its_kubectl_expects() -> Result<()> {
         let said = k.ok(&["version", "-o", "json"])?;
         let said: serde_json::Value = serde_json::from_str(&said)?;
         ensure!(said["serverVersion"]["gitVersion"] == format!("v1.{minor}.0"), "{said}");
-        ensure!(said["clientVersion"]["minor"] == minor, "{said}");
+        ensure!(said["clientVersion"]["minor"].as_str() == Some(&*format!("{minor}")), "{said}");
 
         let resources = k.ok(&["api-resources", "-o", "name"])?;
         for (resource, first) in [
