@@ -1,10 +1,13 @@
 //! Types of the REST API under `/api/v1`. Field names are camelCase on the wire; times are RFC 3339 in UTC.
 
+mod identity;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::identity::*;
 use crate::names::EnvironmentName;
 
 /// An environment: a virtual cluster made from a version of a template, with its jobs.
@@ -210,16 +213,6 @@ pub struct LogLine {
     pub step: String,
     /// What it said.
     pub message: String,
-}
-
-/// Answer of `POST /api/v1/login-links`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginLink {
-    /// Opens the portal signed in; works once.
-    pub url: String,
-    /// When it stops working.
-    pub expires_at: Timestamp,
 }
 
 /// Data of an event of `GET /api/v1/events` (`text/event-stream`); the event's name is `change`; its id is only

@@ -42,6 +42,9 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) created_at: Timestamp,
     pub(crate) ready_at: Option<Timestamp>,
     pub(crate) owner: String,
+    /// Id of the user who made it: what `owner` says is for people.
+    #[serde(default)]
+    pub(crate) owner_id: String,
     /// The job that was enqueued last; empty when none was since it was restored.
     pub(crate) job: String,
 }
@@ -111,6 +114,12 @@ pub(crate) struct AuditDoc {
 pub(crate) struct LinkDoc {
     pub(crate) digest: String,
     pub(crate) actor: String,
+    /// Id of the user whom it signs in; empty in one from before there were users.
+    #[serde(default)]
+    pub(crate) user: String,
+    /// The sign-in at an issuer that the session will hang on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sign_in: Option<String>,
     pub(crate) expires_at: Timestamp,
 }
 
@@ -120,6 +129,12 @@ pub(crate) struct LinkDoc {
 pub(crate) struct SessionDoc {
     pub(crate) digest: String,
     pub(crate) actor: String,
+    /// Id of the user; empty in one from before there were users.
+    #[serde(default)]
+    pub(crate) user: String,
+    /// The sign-in at an issuer that it hangs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sign_in: Option<String>,
     pub(crate) csrf: String,
     pub(crate) created_at: Timestamp,
     pub(crate) seen_at: Timestamp,

@@ -33,6 +33,8 @@ const CONFLICT_TRIES: usize = 20;
 pub struct Caller<'a> {
     /// As the audit trail says it.
     pub actor: &'a str,
+    /// Id of the user: what rights hang on.
+    pub user: &'a str,
     /// Id of the request.
     pub request_id: &'a str,
 }
@@ -121,6 +123,7 @@ impl Environments {
             created_at: now,
             ready_at: None,
             owner: caller.actor.to_owned(),
+            owner_id: caller.user.to_owned(),
             job: job.id.clone(),
         };
         let detail = json!({

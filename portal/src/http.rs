@@ -10,10 +10,11 @@ mod events;
 mod guard;
 mod pages;
 pub mod problem;
+mod users;
 
 use axum::{
     Router, middleware,
-    routing::{MethodRouter, delete, get, post, put},
+    routing::{MethodRouter, delete, get, patch, post, put},
 };
 
 use crate::Portal;
@@ -77,6 +78,11 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/status", SignedIn, get(api::status)),
         row("GET", "/api/v1/events", SignedIn, get(events::stream)),
         row("POST", "/api/v1/login-links", SignedIn, post(api::create_login_link)),
+        row("GET", "/api/v1/identity", SignedIn, get(users::whoami)),
+        row("GET", "/api/v1/users", Admin, get(users::list)),
+        row("GET", "/api/v1/users/{id}", Admin, get(users::get)),
+        row("PATCH", "/api/v1/users/{id}", Admin, patch(users::change)),
+        row("DELETE", "/api/v1/users/{id}", Admin, delete(users::remove)),
     ]
 }
 

@@ -33,7 +33,7 @@ use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::Store;
 
 use crate::{
-    auth::{Auth, token::AdminToken},
+    auth::{Auth, Credential, Identity, Origin, may_use::OwnerOnly, token::AdminToken},
     documents::Documents,
     environments::Environments,
     jobs::runner::Runner,
@@ -136,7 +136,7 @@ impl Portal {
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
         let environments = Environments::new(documents.clone(), catalog.clone(), planes, clock.clone());
-        let auth = Auth::new(documents, clock.clone(), token, config.public_url.clone());
+        let auth = Auth::new(documents, clock.clone(), token, config.public_url.clone(), Arc::new(OwnerOnly));
         let started_at = clock.now();
         let inner = Inner { config, clock, tasks, started_at, environments, catalog, auth, workers };
         Ok(Self { inner: Arc::new(inner) })
@@ -163,7 +163,8 @@ impl Portal {
     /// # Errors
     /// When the store fails.
     pub async fn login_link(&self) -> Result<vctl_api::rest::LoginLink, error::Error> {
-        self.inner.auth.mint_link(auth::ADMIN, "").await
+        let administrator = Identity::local_admin(Credential::Administrator, None, Origin::Administrator);
+        self.inner.auth.mint_link(&administrator, "").await
     }
 
     pub(crate) fn inner(&self) -> &Inner {

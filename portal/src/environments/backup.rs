@@ -101,6 +101,7 @@ impl Environments {
             created_at: self.clock.now(),
             ready_at: None,
             owner: caller.actor.to_owned(),
+            owner_id: caller.user.to_owned(),
             job: String::new(),
             ..document
         };

@@ -26,10 +26,10 @@ const DELETE_WAIT: Duration = Duration::from_mins(5);
 /// Most items of a page.
 const PAGE_LIMIT: usize = 500;
 
-type Answer = Result<Response, Error>;
+pub(super) type Answer = Result<Response, Error>;
 
-fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
-    Caller { actor: &identity.actor, request_id: &id.0 }
+pub(super) fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
+    Caller { actor: &identity.actor, user: &identity.user, request_id: &id.0 }
 }
 
 pub(super) async fn unknown(request: axum::extract::Request) -> Error {
@@ -247,6 +247,6 @@ pub(super) async fn create_login_link(
     Extension(identity): Extension<Identity>,
     Extension(id): Extension<RequestId>,
 ) -> Answer {
-    let link = portal.inner().auth.mint_link(&identity.actor, &id.0).await?;
+    let link = portal.inner().auth.mint_link(&identity, &id.0).await?;
     Ok((StatusCode::CREATED, Json(link)).into_response())
 }

@@ -33,7 +33,7 @@ pub(super) fn limited(handler: MethodRouter<Portal>) -> MethodRouter<Portal, Inf
 }
 
 fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
-    Caller { actor: &identity.actor, request_id: &id.0 }
+    Caller { actor: &identity.actor, user: &identity.user, request_id: &id.0 }
 }
 
 fn stream_of(body: Body) -> Response {

@@ -10,11 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use vctl_api::rest::Problem;
 
 use super::{pages, problem};
-use crate::{
-    Portal,
-    auth::{ADMIN, Identity},
-    error::Error,
-};
+use crate::{Portal, auth::Identity, error::Error};
 
 /// Name of the session cookie. `__Host-`: only over TLS, only for this host, for all paths.
 pub(crate) const COOKIE: &str = "__Host-vctl-session";
@@ -94,7 +90,7 @@ pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request
 /// Lets the administrator through, of those who are signed in.
 pub(crate) async fn administrator(request: Request, next: Next) -> Response {
     match request.extensions().get::<Identity>() {
-        Some(identity) if identity.actor == ADMIN => next.run(request).await,
+        Some(identity) if identity.is_local_admin() => next.run(request).await,
         _ => Error::Forbidden("only the administrator of the server may do this: ask them".to_owned()).into_response(),
     }
 }
@@ -122,7 +118,7 @@ async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, 
         let Some((_, token)) = token else {
             return Err(Error::Unauthorized("the Authorization header must say Bearer and a token".to_owned()));
         };
-        return auth.bearer(token.trim());
+        return auth.bearer(token.trim()).await;
     }
     match cookie(headers) {
         Some(cookie) => auth.session(cookie).await,
@@ -134,11 +130,17 @@ async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, 
     }
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// The session cookie.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    named_cookie(headers, COOKIE)
+}
+
+/// The cookie of this name.
+pub(crate) fn named_cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
     all.flat_map(|v| v.split(';')).find_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
-        (name == COOKIE).then_some(value)
+        (name == wanted).then_some(value)
     })
 }
 

@@ -101,6 +101,7 @@ pub(super) async fn login(
     State(portal): State<Portal>,
     Extension(id): Extension<RequestId>,
     method: Method,
+    headers: HeaderMap,
     Query(query): Query<LoginQuery>,
 ) -> Result<Response, Error> {
     let Some(token) = query.token else {
@@ -110,7 +111,7 @@ pub(super) async fn login(
     if method == Method::HEAD {
         return Ok(page(StatusCode::OK, "signed-in.html", context! {}));
     }
-    match portal.inner().auth.sign_in(&token, &id.0).await {
+    match portal.inner().auth.sign_in(&token, guard::cookie(&headers), &id.0).await {
         Ok(cookie) => {
             // A page that goes on by itself, not a redirect: a browser does not send a SameSite=Strict cookie along a redirect
             // that began on another site, such as a chat in which the link was opened.

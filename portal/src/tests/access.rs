@@ -40,6 +40,11 @@ GET /api/v1/workers SignedIn
 GET /api/v1/status SignedIn
 GET /api/v1/events SignedIn
 POST /api/v1/login-links SignedIn
+GET /api/v1/identity SignedIn
+GET /api/v1/users Admin
+GET /api/v1/users/{id} Admin
+PATCH /api/v1/users/{id} Admin
+DELETE /api/v1/users/{id} Admin
 ";
 
 fn request(method: &str, path: &str) -> http::request::Builder {
