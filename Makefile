@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
 
-.PHONY: help demo down test lint unit conformance soak bench fuzz generate setup setup-tools
+.PHONY: help demo down web web-check test lint unit conformance soak bench fuzz generate setup setup-tools
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,15 +13,21 @@ demo: ## install what is missing, build, start the platform, create an environme
 down: ## stop the demo; nothing of it is left running
 	@scripts/down
 
+web: ## build the web console, which the server embeds; nothing is done when nothing changed
+	@scripts/web
+
+web-check: setup-tools web ## types, lints, tests and the size of the web console
+	@scripts/web check
+
 setup:
 	@scripts/setup
 
 setup-tools:
 	@scripts/setup tools
 
-test: setup-tools lint unit ## install what is missing, run everything that CI runs
+test: setup-tools web-check lint unit ## install what is missing, run everything that CI runs
 
-lint: setup-tools ## formatting, clippy, repository rules, licences
+lint: setup-tools web ## formatting, clippy, repository rules, licences
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask check
@@ -29,7 +35,7 @@ lint: setup-tools ## formatting, clippy, repository rules, licences
 	cargo deny --log-level error check licenses bans sources
 
 # One profile for unit tests, the platform and the end-to-end tests; the binary is built first because the harness runs it.
-unit: setup-tools
+unit: setup-tools web
 	cargo build --locked --package vctl
 	cargo nextest run --workspace --locked --profile ci
 
@@ -46,6 +52,7 @@ soak: setup-tools ## five minutes of informers, kubectl wait and helm --wait und
 
 bench: ## print the figures of docs/benchmarks.md
 	@scripts/setup bench
+	@scripts/web
 	cargo build --locked --release --package vctl --package vctl-bench
 	VCTL_BIN=$(CURDIR)/target/release/vctl cargo run --quiet --locked --release --package vctl-bench -- all
 

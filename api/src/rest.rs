@@ -215,6 +215,21 @@ pub struct LogLine {
     pub message: String,
 }
 
+/// Answer of `GET /api/v1/session`: who is asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// Who, as the audit trail says it.
+    pub actor: String,
+    /// May do everything on this server.
+    pub administrator: bool,
+    /// Goes into `X-CSRF-Token` of every change that a browser makes; none for a bearer token, which needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub csrf_token: Option<String>,
+    /// Version of the server.
+    pub server_version: String,
+}
+
 /// Data of an event of `GET /api/v1/events` (`text/event-stream`); the event's name is `change`; its id is only
 /// good for `Last-Event-ID`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -38,6 +38,18 @@ pub(super) async fn unknown(request: axum::extract::Request) -> Error {
     Error::NotFound { what: "address", name: request.uri().path().to_owned(), nearest }
 }
 
+pub(super) async fn session(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+) -> Json<vctl_api::rest::Session> {
+    Json(vctl_api::rest::Session {
+        administrator: identity.is_local_admin(),
+        csrf_token: identity.session.map(|s| s.csrf),
+        actor: identity.actor,
+        server_version: portal.inner().config.version.clone(),
+    })
+}
+
 pub(super) async fn list_environments(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
     let items = portal.inner().environments.list().await?;
     tagged(&Page { items, next: None }, None, &headers)

@@ -1,4 +1,4 @@
-//! The plain pages: environments, signing in, signing out. Rendered on the server, everything escaped.
+//! The console's page, and the plain pages around it: signing in, signing out. Those are rendered on the server, everything escaped.
 
 use axum::{
     Extension, Form,
@@ -6,16 +6,18 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 use http::{HeaderMap, Method, StatusCode, header};
-use minijinja::{Environment as Engine, UndefinedBehavior, context, value::Serde};
-use serde::{Deserialize, Serialize};
-use vctl_api::rest::{Environment, Phase};
+use minijinja::{Environment as Engine, UndefinedBehavior, context};
+use serde::Deserialize;
 
-use super::guard::{self, COOKIE, RequestId};
+use super::{
+    assets,
+    guard::{self, COOKIE, RequestId},
+};
 use crate::{Portal, auth::Identity, error::Error};
 
 const FILES: [(&str, &str); 4] = [
     ("frame.html", include_str!("pages/frame.html")),
-    ("home.html", include_str!("pages/home.html")),
+    ("no-console.html", include_str!("pages/no-console.html")),
     ("sign-in.html", include_str!("pages/sign-in.html")),
     ("signed-in.html", include_str!("pages/signed-in.html")),
 ];
@@ -34,54 +36,18 @@ fn page(status: StatusCode, file: &str, values: minijinja::Value) -> Response {
     }
 }
 
-/// What a row of the page shows.
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    template: String,
-    phase: String,
-    class: &'static str,
-    pods: String,
-    created: String,
-    message: String,
-}
-
-impl From<Environment> for Row {
-    fn from(e: Environment) -> Self {
-        let class = match e.phase {
-            Phase::Creating => "creating",
-            Phase::Ready => "ready",
-            Phase::Failed => "failed",
-            Phase::Deleting => "deleting",
-        };
-        Self {
-            name: e.name.to_string(),
-            template: format!("{} {}", e.template, e.template_version),
-            phase: format!("{:?}", e.phase),
-            class,
-            pods: format!("{}/{}", e.pods.ready, e.pods.total),
-            created: e.created_at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-            message: e.message,
-        }
-    }
-}
-
-pub(super) async fn home(
+/// Every address of the console is the same page, whose script shows what the address names.
+pub(super) async fn console(
     State(portal): State<Portal>,
     Extension(identity): Extension<Identity>,
-) -> Result<Response, Error> {
-    let inner = portal.inner();
-    let rows: Vec<Row> = inner.environments.list().await?.into_iter().map(Row::from).collect();
-    let workers: Vec<_> = inner
-        .workers
-        .list()
-        .await?
-        .into_iter()
-        .map(|w| context! { name => w.name, kind => w.kind, connected => w.connected, pods => w.pods, runtime => w.runtime })
-        .collect();
+    headers: HeaderMap,
+) -> Response {
+    if let Some(index) = assets::index(&headers) {
+        return index;
+    }
     let csrf = identity.session.as_ref().map(|s| s.csrf.clone()).unwrap_or_default();
-    let values = context! { rows => Serde(rows), workers, csrf, actor => identity.actor, version => inner.config.version.clone() };
-    Ok(page(StatusCode::OK, "home.html", values))
+    let version = portal.inner().config.version.clone();
+    page(StatusCode::OK, "no-console.html", context! { csrf, version, actor => identity.actor })
 }
 
 /// What someone sees who is not signed in.

@@ -14,10 +14,23 @@ use crate::{
 /// Every endpoint and who may call it. A new endpoint is added here on purpose, by hand.
 const GOLDEN: &str = "\
 GET / Page
+GET /create Page
+GET /environments/{*path} Page
+GET /templates Page
+GET /templates/{*path} Page
+GET /workers Page
+GET /jobs Page
+GET /jobs/{*path} Page
+GET /audit Page
+GET /projects Page
+GET /projects/{*path} Page
+GET /approvals Page
+GET /settings Page
+GET /favicon.svg Public
 GET /login Public
 POST /logout Page
-GET /assets/app.css Public
-GET /assets/app.js Public
+GET /assets/{*path} Public
+GET /api/v1/session SignedIn
 GET /api/v1/environments SignedIn
 POST /api/v1/environments SignedIn
 GET /api/v1/environments/{name} SignedIn
@@ -77,6 +90,7 @@ async fn nothing_is_given_to_strangers() {
     for credentials in [None, Some("Bearer wrong"), Some("Basic YTpi"), Some("Bearer "), Some("nonsense")] {
         for endpoint in endpoints() {
             let path = endpoint.path.replace("{name}", "secret-env").replace("{id}", "1");
+            let path = path.replace("{*path}", "pages.css");
             let mut builder = request(endpoint.method, &path);
             if let Some(credentials) = credentials {
                 builder = builder.header("authorization", credentials);
@@ -90,7 +104,9 @@ async fn nothing_is_given_to_strangers() {
             assert!(!body.contains("secret-env") || path.contains("secret-env"), "{place}: {body}");
             match endpoint.access {
                 Access::Public => {
-                    assert!(status.is_success() || status == StatusCode::UNAUTHORIZED, "{place}: {status}")
+                    // The icon is the console's, which is not part of every build.
+                    let absent = path == "/favicon.svg" && status == StatusCode::NOT_FOUND;
+                    assert!(status.is_success() || status == StatusCode::UNAUTHORIZED || absent, "{place}: {status}")
                 }
                 Access::Page => {
                     assert_eq!(status, StatusCode::UNAUTHORIZED, "{place}");
@@ -158,10 +174,11 @@ async fn open(world: &World, url: &str) -> Option<String> {
     Some(cookie.split(';').next().expect("pair").to_owned())
 }
 
-async fn home(world: &World, cookie: &str) -> (StatusCode, String) {
-    let response = world.send(empty(request("GET", "/").header("cookie", cookie))).await;
+/// Who the cookie's session says is asking.
+async fn session(world: &World, cookie: &str) -> (StatusCode, Value) {
+    let response = world.send(empty(request("GET", "/api/v1/session").header("cookie", cookie))).await;
     let status = response.status();
-    (status, text(response).await)
+    (status, serde_json::from_str(&text(response).await).expect("JSON"))
 }
 
 #[tokio::test]
@@ -179,8 +196,10 @@ async fn a_sign_in_link_works_once_and_for_ten_minutes() {
     );
     let cookie = open(&world, url).await.expect("signed in");
     assert_eq!(open(&world, url).await, None, "it works once");
-    let (status, page) = home(&world, &cookie).await;
-    assert!(status == StatusCode::OK && page.contains(ADMIN), "{page}");
+    let (status, who) = session(&world, &cookie).await;
+    assert_eq!((status, &who["actor"], &who["administrator"]), (StatusCode::OK, &ADMIN.into(), &true.into()));
+    let page = world.send(empty(request("GET", "/environments/any").header("cookie", &cookie))).await;
+    assert_eq!((page.status(), header(&page, "cache-control")), (StatusCode::OK, "no-store"));
 
     let late = world.portal.login_link().await.expect("link").url;
     world.clock.advance(LINK_LIFE.as_secs());
@@ -201,15 +220,15 @@ async fn a_session_ends_when_idle_and_at_its_limit() {
     while age + step < SESSION_LIFE.as_secs() {
         world.clock.advance(step);
         age += step;
-        assert_eq!(home(&world, &cookie).await.0, StatusCode::OK, "used at {age} s");
+        assert_eq!(session(&world, &cookie).await.0, StatusCode::OK, "used at {age} s");
     }
     world.clock.advance(step);
-    assert_eq!(home(&world, &cookie).await.0, StatusCode::UNAUTHORIZED, "older than its limit");
+    assert_eq!(session(&world, &cookie).await.0, StatusCode::UNAUTHORIZED, "older than its limit");
 
     let link = world.portal.login_link().await.expect("link");
     let cookie = open(&world, &link.url).await.expect("signed in");
     world.clock.advance(SESSION_IDLE.as_secs());
-    assert_eq!(home(&world, &cookie).await.0, StatusCode::UNAUTHORIZED, "idle");
+    assert_eq!(session(&world, &cookie).await.0, StatusCode::UNAUTHORIZED, "idle");
 }
 
 #[tokio::test]
@@ -217,8 +236,8 @@ async fn changes_with_a_cookie_need_the_token_of_the_session() {
     let world = World::new();
     let link = world.portal.login_link().await.expect("link");
     let cookie = open(&world, &link.url).await.expect("signed in");
-    let (_, page) = home(&world, &cookie).await;
-    let csrf = page.split("name=\"csrf\" value=\"").nth(1).and_then(|p| p.split('"').next()).expect("token").to_owned();
+    let (_, who) = session(&world, &cookie).await;
+    let csrf = who["csrfToken"].as_str().expect("token").to_owned();
     let link_with = |extra: &[(&'static str, String)]| {
         let mut builder = request("POST", "/api/v1/login-links").header("cookie", &cookie);
         for (name, value) in extra {
@@ -260,23 +279,12 @@ async fn changes_with_a_cookie_need_the_token_of_the_session() {
     };
     assert_eq!(world.send(logout("guess")).await.status(), StatusCode::FORBIDDEN);
     assert_eq!(world.send(logout(&csrf)).await.status(), StatusCode::OK);
-    assert_eq!(home(&world, &cookie).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(session(&world, &cookie).await.0, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
-async fn the_page_escapes_what_it_shows() {
+async fn a_bearer_token_has_no_token_against_forged_requests() {
     let world = World::new();
-    world.portal.start();
-    {
-        let mut state = world.planes.state();
-        let nasty = crate::ports::PortError::Permanent("<script>alert(1)</script>".to_owned());
-        state.failures.insert("create", vec![nasty]);
-    }
-    let job = world.create("env", "blank").await;
-    world.ended(&job).await;
-    let response =
-        world.send(empty(request("GET", "/").header("authorization", format!("Bearer {}", world.token)))).await;
-    let page = text(response).await;
-    assert!(page.contains("&lt;script&gt;alert(1)&lt;") && !page.contains("<script>alert"), "{page}");
-    world.tasks.stop();
+    let (status, who) = world.call("GET", "/api/v1/session", None).await;
+    assert_eq!((status, &who["actor"], who.get("csrfToken")), (StatusCode::OK, &ADMIN.into(), None));
 }

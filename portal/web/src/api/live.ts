@@ -1,0 +1,89 @@
+// Server-sent events feed the cache: what has changed is on the screen without asking again.
+import type { QueryClient } from "@tanstack/react-query";
+import { useSyncExternalStore } from "react";
+import type { Change, Environment, Job } from "./types";
+
+export type LiveState = "connecting" | "live" | "lost";
+
+let state: LiveState = "connecting";
+const listeners = new Set<() => void>();
+
+function become(next: LiveState): void {
+  if (state === next) return;
+  state = next;
+  listeners.forEach((listener) => {
+    listener();
+  });
+}
+
+export function useLive(): LiveState {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => state,
+  );
+}
+
+/** An environment of an event takes the place of the one that is shown; events have no pod counts. */
+export function withEnvironment(list: Environment[] | undefined, changed: Environment): Environment[] | undefined {
+  if (!list) return undefined;
+  const at = list.findIndex((e) => e.name === changed.name);
+  const before = list[at];
+  if (!before) return [...list, changed].sort((a, b) => (a.name < b.name ? -1 : 1));
+  if (before.uid === changed.uid && before.revision > changed.revision) return list;
+  return list.with(at, { ...changed, pods: before.uid === changed.uid ? before.pods : changed.pods });
+}
+
+/** A job of an event: in its place, or first, since lists are newest first. */
+export function withJob(list: Job[] | undefined, changed: Job): Job[] | undefined {
+  if (!list) return undefined;
+  const at = list.findIndex((j) => j.id === changed.id);
+  const before = list[at];
+  if (!before) return [changed, ...list];
+  return (before.revision ?? 0) > (changed.revision ?? 0) ? list : list.with(at, changed);
+}
+
+export function apply(cache: QueryClient, change: Change): void {
+  switch (change.kind) {
+    case "Environment":
+      cache.setQueryData<Environment[]>(["environments"], (list) => withEnvironment(list, change.object));
+      cache.setQueryData<Environment>(["environment", change.object.name], (known) => (known ? withEnvironment([known], change.object)?.[0] : undefined));
+      break;
+    case "EnvironmentDeleted":
+      cache.setQueryData<Environment[]>(["environments"], (list) => list?.filter((e) => e.name !== change.name));
+      void cache.invalidateQueries({ queryKey: ["environment", change.name] });
+      break;
+    case "Job":
+      cache.setQueryData<Job>(["job", change.object.id], (known) => (known && (known.revision ?? 0) > (change.object.revision ?? 0) ? known : change.object));
+      for (const key of ["", change.object.environment]) cache.setQueryData<Job[]>(["jobs", key], (list) => withJob(list, change.object));
+      break;
+    case "Reset":
+      void cache.invalidateQueries();
+      break;
+  }
+}
+
+/** Listens from now on, for as long as the page is open; the browser connects again by itself. */
+export function listen(cache: QueryClient): () => void {
+  const source = new EventSource("/api/v1/events");
+  let interrupted = false;
+  const opened = (): void => {
+    become("live");
+    // What happened meanwhile is told by Last-Event-ID, but pod counts are not.
+    if (interrupted) void cache.invalidateQueries();
+    interrupted = false;
+  };
+  const failed = (): void => {
+    interrupted = true;
+    become("lost");
+    // A closed source has been refused: the session may have ended, which the next request tells.
+    if (source.readyState === EventSource.CLOSED) void cache.invalidateQueries({ queryKey: ["session"] });
+  };
+  const changed = (event: MessageEvent<string>): void => apply(cache, JSON.parse(event.data) as Change);
+  source.addEventListener("open", opened);
+  source.addEventListener("error", failed);
+  source.addEventListener("change", changed);
+  return () => source.close();
+}

@@ -1,0 +1,1 @@
+export default function Explorer({ environment }: { environment: string; rest: string }) { return <p>{environment}</p>; }

@@ -1,0 +1,1 @@
+export default function Logs({ environment }: { environment: string }) { return <p>{environment}</p>; }
