@@ -1,13 +1,14 @@
 //! Types of the REST API under `/api/v1`. Field names are camelCase on the wire; times are RFC 3339 in UTC.
 
 mod identity;
+mod lifecycle;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::identity::*;
+pub use self::{identity::*, lifecycle::*};
 use crate::names::EnvironmentName;
 
 /// An environment: a virtual cluster made from a version of a template, with its jobs.
@@ -42,6 +43,9 @@ pub struct Environment {
     pub job: Option<String>,
     /// Pods that are ready, of all its pods.
     pub pods: PodCounts,
+    /// What happens to it at which time.
+    #[serde(default)]
+    pub lifecycle: Lifecycle,
     /// Revision for conditional requests (`ETag`).
     pub revision: u64,
 }
@@ -66,6 +70,12 @@ pub enum Phase {
     Failed,
     /// Being deleted.
     Deleting,
+    /// Nothing of it runs; its objects can be read, and a write wakes it. While it is going to sleep `message` says what still runs.
+    Sleeping,
+    /// It slept, and is being started again.
+    Waking,
+    /// It is brought to another version or to other parameters.
+    Updating,
 }
 
 /// Body of `POST /api/v1/environments`.
@@ -86,6 +96,9 @@ pub struct CreateEnvironment {
     /// template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<serde_json::Value>,
+    /// It is deleted so long from now; else as the template says. At most as far as the template allows an extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after: Option<Period>,
 }
 
 /// Body of `PUT`, and answer of `GET /api/v1/environments/NAME/authentication`.
@@ -283,6 +296,10 @@ pub enum Operation {
     /// Gives an environment another certificate authority.
     #[serde(rename = "rotate-ca")]
     RotateCa,
+    /// Stops what runs for an environment.
+    Sleep,
+    /// Starts it again.
+    Wake,
 }
 
 /// Whether a job or step is done.

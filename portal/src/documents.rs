@@ -47,6 +47,9 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) owner_id: String,
     /// The job that was enqueued last; empty when none was since it was restored.
     pub(crate) job: String,
+    /// When it sleeps and ends.
+    #[serde(default)]
+    pub(crate) times: crate::sleep::Times,
 }
 
 /// Values of password parameters of an environment; read by its create job only.

@@ -22,11 +22,12 @@ use crate::{
     error::{Error, nearest},
     jobs,
     ports::ControlPlanes,
-    templates::{catalog::Catalog, parameters, render},
+    sleep,
+    templates::{Manifest, catalog::Catalog, parameters, render},
 };
 
 /// How often a change that met another one at the same moment is tried anew.
-const CONFLICT_TRIES: usize = 20;
+pub(crate) const CONFLICT_TRIES: usize = 20;
 
 /// Who asks for a change, and in which request.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +109,8 @@ impl Environments {
         render::render(&template, name.as_str(), &all)?;
 
         let now = self.clock.now();
+        let Manifest { sleep, expiry, .. } = &template.manifest;
+        let times = sleep::of_new(sleep.clone(), expiry.clone(), request.expires_after, now)?;
         let uid = uuid::Uuid::new_v4().to_string();
         let job = jobs::new(now, &name, &uid, Operation::Create, None);
         let environment = EnvironmentDoc {
@@ -125,6 +128,7 @@ impl Environments {
             owner: caller.actor.to_owned(),
             owner_id: caller.user.to_owned(),
             job: job.id.clone(),
+            times,
         };
         let detail = json!({
             "template": environment.template, "templateVersion": environment.template_version,
@@ -306,8 +310,13 @@ impl Environments {
     /// With pod counts, and with what its job is at.
     async fn live(&self, stored: Stored<EnvironmentDoc>) -> Result<Environment, Error> {
         let pods = self.planes.pods(&stored.value.name).await?;
+        let last_request = match stored.value.times.sleep {
+            Some(_) => self.planes.last_request(&stored.value.name).await?,
+            None => None,
+        };
+        let lifecycle = sleep::lifecycle(&stored.value, last_request, self.now());
         let mut message = String::new();
-        if matches!(stored.value.phase, Phase::Creating | Phase::Deleting)
+        if stored.value.phase != Phase::Ready
             && let Some(job) = self.documents.get::<JobDoc>(&stored.value.job).await?
             && let Some(step) = job.value.steps.iter().find(|s| !jobs::ended(s.state))
         {
@@ -317,11 +326,12 @@ impl Environments {
                 format!("{}: {}", step.name, step.message)
             };
         }
-        Ok(self.view(stored, pods, message))
+        Ok(Environment { lifecycle, ..self.view(stored, pods, message) })
     }
 
     pub(crate) fn view(&self, stored: Stored<EnvironmentDoc>, pods: PodCounts, message: String) -> Environment {
         let doc = stored.value;
+        let lifecycle = sleep::lifecycle(&doc, None, self.now());
         Environment {
             server: self.planes.server(&doc.name),
             kubernetes_version: doc.kubernetes_version.git_version(),
@@ -337,6 +347,7 @@ impl Environments {
             owner: doc.owner,
             job: Some(doc.job).filter(|job| !job.is_empty()),
             pods,
+            lifecycle,
             revision: stored.revision,
         }
     }

@@ -8,6 +8,7 @@ mod backup;
 mod body;
 mod events;
 mod guard;
+mod lifecycle;
 mod pages;
 pub mod problem;
 mod users;
@@ -77,6 +78,9 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/environments/{name}/authentication", SignedIn, get(api::get_authentication)),
         row("PUT", "/api/v1/environments/{name}/authentication", Admin, put(api::set_authentication)),
         row("POST", "/api/v1/environments/{name}/rotate-ca", Admin, post(api::rotate_ca)),
+        row("POST", "/api/v1/environments/{name}/sleep", SignedIn, post(lifecycle::sleep)),
+        row("POST", "/api/v1/environments/{name}/wake", SignedIn, post(lifecycle::wake)),
+        row("POST", "/api/v1/environments/{name}/extend", SignedIn, post(lifecycle::extend)),
         row("GET", "/api/v1/environments/{name}/snapshot", Admin, get(backup::snapshot)),
         row("POST", "/api/v1/environments/{name}/restore", Admin, backup::limited(post(backup::restore))),
         row("POST", "/api/v1/environments/{name}/compact", Admin, post(backup::compact)),

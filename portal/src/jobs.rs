@@ -7,8 +7,11 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod enqueue;
 pub(crate) mod rotate;
 pub(crate) mod runner;
+pub(crate) mod sleep;
+pub(crate) mod wake;
 pub(crate) mod work;
 
 use jiff::Timestamp;
@@ -31,6 +34,8 @@ pub(crate) fn new(
         Operation::Create => create::STEPS.as_slice(),
         Operation::Delete => delete::STEPS.as_slice(),
         Operation::RotateCa => rotate::STEPS.as_slice(),
+        Operation::Sleep => sleep::STEPS.as_slice(),
+        Operation::Wake => wake::STEPS.as_slice(),
     };
     let step = |name: &&str| Step {
         name: (*name).to_owned(),

@@ -4,6 +4,7 @@
 //! * [`environments`]: what a person can do with an environment; every change is intent, audit entry and job in one transaction.
 //! * [`jobs`]: the durable queue and its runner: leases, fencing, order per environment, retries.
 //! * [`templates`]: what environments are made from: typed parameters and rendered manifests.
+//! * `sleep`, `expiry`, `due`: what happens to environments by themselves at some time.
 //! * [`auth`]: the local administrator's token, one-time sign-in links and browser sessions.
 //! * [`http`]: the one table of endpoints and what surrounds every request.
 //!
@@ -12,13 +13,16 @@
 
 pub mod auth;
 mod documents;
+mod due;
 pub mod environments;
 pub mod error;
+mod expiry;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http;
 pub mod jobs;
 pub mod ports;
+mod sleep;
 pub mod templates;
 
 #[cfg(test)]
@@ -142,9 +146,10 @@ impl Portal {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Starts working on jobs: those left over from before first.
+    /// Starts working on jobs, those left over from before first, and on what is due at a time.
     pub fn start(&self) {
         let inner = &self.inner;
+        due::start(inner.environments.clone(), &inner.tasks);
         Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone()).start(&inner.tasks);
     }
 

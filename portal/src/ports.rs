@@ -2,6 +2,7 @@
 //!
 //! Every call may be repeated after a crash and must then have the same effect as one call.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{
     names::EnvironmentName,
@@ -126,6 +127,21 @@ pub trait ControlPlanes: Send + Sync {
     /// worker local`). Called again until nothing is left; nothing new may start after the first call. Empty when the virtual
     /// cluster is not there and no worker has anything of it.
     async fn drain(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError>;
+
+    /// Puts the virtual cluster to sleep: its controllers do nothing from now on, and workers stop what they run of it.
+    async fn sleep(&self, name: &EnvironmentName) -> Result<(), PortError>;
+
+    /// What workers still run of a virtual cluster that sleeps, for people; empty for one that is awake.
+    async fn running_asleep(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError>;
+
+    /// Wakes the virtual cluster: controllers look at all of it, and workers run it again.
+    async fn wake(&self, name: &EnvironmentName) -> Result<(), PortError>;
+
+    /// When somebody last sent a request to its API, its own pods and nodes apart; none since the server was started.
+    async fn last_request(&self, name: &EnvironmentName) -> Result<Option<Timestamp>, PortError>;
+
+    /// Waits for a write to a virtual cluster that sleeps: it is to wake.
+    async fn wake_requested(&self) -> EnvironmentName;
 
     /// Removes the virtual cluster with everything in it; nothing when it is not there.
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError>;

@@ -69,6 +69,12 @@ pub struct Manifest {
     /// Whose tokens count in environments besides their own, unless something else is asked for: an AuthenticationConfiguration.
     #[serde(default)]
     pub authentication: Option<serde_json::Value>,
+    /// When environments sleep by themselves.
+    #[serde(default)]
+    pub sleep: Option<rest::SleepPolicy>,
+    /// When environments are deleted by themselves.
+    #[serde(default)]
+    pub expiry: Option<rest::ExpiryPolicy>,
     /// How long its workloads may take to become ready.
     #[serde(default)]
     pub ready_timeout_seconds: Option<u64>,

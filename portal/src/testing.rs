@@ -12,11 +12,12 @@ use std::{
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use vctl_api::{
     names::EnvironmentName,
-    rest::{Job, PodCounts, Worker},
+    rest::{Job, Phase, PodCounts, Worker},
 };
 use vctl_machinery::version::MinorVersion;
 use vctl_runtime::{clock::Clock, tasks::Tasks};
@@ -24,7 +25,8 @@ use vctl_store::{Entry, Export, Key, MemoryStore, SqliteStore, Store, TenantBack
 
 use crate::{
     JobsConfig, Portal, PortalConfig,
-    jobs::ended,
+    documents::EnvironmentDoc,
+    jobs::{ended, runner::Runner},
     ports::{Applied, AuthorityStep, ControlPlanes, PortError, Readiness, Workers, Workload},
 };
 
@@ -45,8 +47,14 @@ pub(crate) struct State {
     pub(crate) failures: BTreeMap<&'static str, Vec<PortError>>,
     /// What `readiness` says.
     pub(crate) readiness: Readiness,
-    /// How often `drain` still finds something.
+    /// How often `drain` and `running_asleep` still find something.
     pub(crate) draining: usize,
+    /// Clusters that sleep.
+    pub(crate) asleep: BTreeSet<String>,
+    /// When somebody last used any of them.
+    pub(crate) last_request: Option<Timestamp>,
+    /// Clusters that sleep and were written to.
+    pub(crate) writes: Vec<String>,
 }
 
 impl FakePlanes {
@@ -119,6 +127,41 @@ impl ControlPlanes for FakePlanes {
         Ok(vec!["pod default/web on worker local".to_owned()])
     }
 
+    async fn sleep(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.enter("sleep").await?;
+        self.state().asleep.insert(name.to_string());
+        Ok(())
+    }
+
+    async fn running_asleep(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError> {
+        self.enter("running_asleep").await?;
+        let mut state = self.state();
+        if state.draining == 0 || !state.asleep.contains(name.as_str()) {
+            return Ok(Vec::new());
+        }
+        state.draining -= 1;
+        Ok(vec!["pod default/web on worker local".to_owned()])
+    }
+
+    async fn wake(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.enter("wake").await?;
+        self.state().asleep.remove(name.as_str());
+        Ok(())
+    }
+
+    async fn last_request(&self, _: &EnvironmentName) -> Result<Option<Timestamp>, PortError> {
+        Ok(self.state().last_request)
+    }
+
+    async fn wake_requested(&self) -> EnvironmentName {
+        loop {
+            if let Some(name) = self.state().writes.pop() {
+                return EnvironmentName::new(name).expect("name");
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError> {
         self.enter("delete").await?;
         self.state().clusters.remove(name.as_str());
@@ -178,6 +221,15 @@ impl Workers for NoWorkers {
     }
 }
 
+/// An environment that was ready at the beginning of 2026.
+pub(crate) fn environment(name: &str, phase: Phase) -> EnvironmentDoc {
+    let document = json!({
+        "name": name, "uid": "u", "template": "blank", "templateVersion": "1.0.0", "parameters": {}, "phase": phase, "message": "",
+        "createdAt": "2026-01-01T00:00:00Z", "readyAt": "2026-01-01T00:00:00Z", "owner": "admin", "job": "",
+    });
+    serde_json::from_value(document).expect("an environment")
+}
+
 /// A workload as `readiness` gives it.
 pub(crate) fn workload(name: &str, ready: u32, desired: u32) -> Workload {
     Workload {
@@ -228,12 +280,14 @@ impl World {
 
     fn join(dir: tempfile::TempDir, clock: Clock, store: Arc<dyn Store>, planes: Arc<FakePlanes>) -> Self {
         let token_file = dir.path().join("admin.token");
+        let templates = dir.path().join("templates");
+        std::fs::create_dir_all(&templates).expect("mkdir");
         let config = PortalConfig {
             public_url: "https://127.0.0.1:8443".to_owned(),
             listen: "127.0.0.1:8443".to_owned(),
             version: "0.0.0-test".to_owned(),
             token_file: token_file.clone(),
-            templates_dir: None,
+            templates_dir: Some(templates),
             jobs: JobsConfig {
                 back_off: Duration::from_millis(1),
                 poll: Duration::from_millis(5),
@@ -265,6 +319,32 @@ impl World {
         let mut world = Self::join(dir, clock, Arc::new(store), planes);
         world.on_disk = true;
         world
+    }
+
+    /// Writes a template without manifests; `more` follows its head.
+    pub(crate) fn template(&self, name: &str, more: &str) {
+        self.template_with(name, "1.0.0", more, &[]);
+    }
+
+    /// Writes a template of a version with manifests.
+    pub(crate) fn template_with(&self, name: &str, version: &str, more: &str, manifests: &[(&str, &str)]) {
+        let template = self.dir.path().join("templates").join(name);
+        std::fs::create_dir_all(template.join("manifests")).expect("mkdir");
+        let head =
+            format!("apiVersion: vctl.dev/v1\nkind: Template\nname: {name}\nversion: {version}\ntitle: T\n{more}");
+        std::fs::write(template.join("template.yaml"), head).expect("write");
+        for (file, text) in manifests {
+            std::fs::write(template.join("manifests").join(file), text).expect("write");
+        }
+    }
+
+    /// Works on one job to its end, without a runner: the clock may stand still.
+    pub(crate) async fn run_job(&self, id: &str) -> Job {
+        let inner = self.portal.inner();
+        let runner = Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone());
+        let job = inner.environments.documents.get(id).await.expect("read").expect("job");
+        runner.work(job, tokio_util::sync::CancellationToken::new()).await;
+        inner.environments.job(id).await.expect("job")
     }
 
     /// One request as local administrator.

@@ -5,3 +5,4 @@ mod authority;
 mod backup;
 mod environments;
 mod jobs;
+mod lifecycle;

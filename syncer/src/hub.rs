@@ -7,6 +7,7 @@ mod networks;
 mod nodes;
 mod pods;
 mod service;
+mod sleep;
 mod state;
 mod volumes;
 
@@ -192,6 +193,11 @@ impl Hub {
     /// people (`pod default/web-1 on worker local`). Call it again until nothing is left.
     pub fn drain(&self, environment: &str) -> Vec<String> {
         self.inner.drain(environment)
+    }
+
+    /// What still runs of an environment that goes to sleep, for people. Empty when nothing does.
+    pub fn running_asleep(&self, environment: &str) -> Vec<String> {
+        self.inner.running_asleep(environment)
     }
 
     /// Use of resources by the pods of an environment, as far as it is known.

@@ -479,3 +479,79 @@ async fn volumes_go_after_their_directories() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+fn asleep() -> serde_json::Value {
+    json!({ "since": "2026-01-01T00:00:00Z" })
+}
+
+async fn until_stopped(world: &World) {
+    let end = tokio::time::Instant::now() + LIMIT;
+    while !world.hub.running_asleep("env").is_empty() {
+        assert!(tokio::time::Instant::now() < end, "{:?}", world.hub.running_asleep("env"));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_an_environment_that_sleeps_stop_and_start_again() {
+    let store = Arc::new(MemoryStore::new());
+    let world = World::over(store.clone(), &["sim"]).await;
+    world.api.store.create_tenant("env", vec![]).await.unwrap();
+    world.api.put("env", "pods", "default", "web", pod("web", "u1", "sim")).await;
+    let mut done = pod("done", "u2", "sim");
+    done["status"]["phase"] = "Succeeded".into();
+    world.api.put("env", "pods", "default", "done", done).await;
+    world.api.until("env", "pods", "default", "web", ready).await;
+
+    world.api.put("env", vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME, asleep()).await;
+    let web = world.api.until("env", "pods", "default", "web", |p| !ready(p)).await.unwrap();
+    assert_eq!(web["status"]["phase"], "Pending");
+    assert_eq!(web["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "Sleeping");
+    assert!(web["status"].get("podIP").is_none() && web["metadata"].get("deletionTimestamp").is_none());
+    until_stopped(&world).await;
+    // What has ended stays as it is.
+    assert_eq!(world.hub.workers()[0].pods, 1);
+    let done = world.api.find("env", "pods", "default", "done").await.unwrap();
+    assert_eq!(done["status"]["phase"], "Succeeded");
+
+    // After a restart it still sleeps, and nothing is written.
+    assert!(world.tasks.shutdown(LIMIT).await);
+    let world = World::over(store, &["sim"]).await;
+    world.hub.wait_until_synced().await;
+    until_stopped(&world).await;
+    assert_eq!(world.api.writes.load(Ordering::SeqCst), 0);
+
+    world.api.remove("env", vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME).await;
+    let web = world.api.until("env", "pods", "default", "web", ready).await.unwrap();
+    assert_eq!((&web["metadata"]["uid"], &web["status"]["phase"]), (&json!("u1"), &json!("Running")));
+    assert!(web["status"].get("message").is_none(), "{web}");
+    assert!(world.tasks.shutdown(LIMIT).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_ends_the_pods_of_an_environment_that_sleeps_with_their_grace() {
+    let world = World::new(&[]).await;
+    world.api.store.create_tenant("env", vec![]).await.unwrap();
+    let mut agent = world.agent("w1").await;
+    let mut web = pod("web", "u1", "w1");
+    web["spec"]["terminationGracePeriodSeconds"] = 7.into();
+    world.api.put("env", "pods", "default", "web", web).await;
+    agent.until(|a| a.pods.contains_key("u1")).await;
+    agent.tell(agent_message::Message::PodStatus(observed("u1", "web"))).await;
+    world.api.until("env", "pods", "default", "web", ready).await;
+
+    world.api.put("env", vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME, asleep()).await;
+    agent.until(|a| a.pods.get("u1").is_some_and(|p| p.deletion_grace_seconds == Some(7))).await;
+    assert_eq!(world.hub.running_asleep("env"), ["pod default/web on worker w1"]);
+    let gone = PodGone { uid: "u1".into(), environment: "env".into(), namespace: "default".into(), name: "web".into() };
+    agent.tell(agent_message::Message::PodGone(gone)).await;
+    agent.until(|a| !a.pods.contains_key("u1")).await;
+    world.api.until("env", "pods", "default", "web", |p| !ready(p)).await;
+    until_stopped(&world).await;
+
+    world.api.remove("env", vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME).await;
+    agent.until(|a| a.pods.get("u1").is_some_and(|p| p.deletion_grace_seconds.is_none())).await;
+    agent.tell(agent_message::Message::PodStatus(observed("u1", "web"))).await;
+    world.api.until("env", "pods", "default", "web", ready).await;
+    assert!(world.tasks.shutdown(LIMIT).await);
+}

@@ -195,7 +195,8 @@ fn environment(e: &Environment, now: Timestamp) -> Row {
     use vctl_api::rest::Phase;
     let tone = match e.phase {
         Phase::Ready if e.pods.ready == e.pods.total => Tone::Good,
-        Phase::Ready | Phase::Creating | Phase::Deleting => Tone::Busy,
+        Phase::Ready | Phase::Creating | Phase::Deleting | Phase::Waking | Phase::Updating => Tone::Busy,
+        Phase::Sleeping => Tone::Plain,
         Phase::Failed => Tone::Bad,
     };
     let cells = vec![

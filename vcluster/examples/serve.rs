@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             if let Ok(uri) = stripped.parse() {
                 *request.uri_mut() = uri;
             }
-            planes.handle("dev", request, Peer { certificates, address: String::new() }).await
+            planes.handle("dev", request, Peer { certificates, ..Peer::default() }).await
         }
     });
     let server = Server::new(Tls::new(&identity.certificate_pem, &identity.key_pem)?, router, tasks.clone());

@@ -4,6 +4,7 @@ mod backup;
 mod credentials;
 mod history;
 mod rotation;
+mod sleep;
 
 use std::{
     collections::HashMap,
@@ -24,6 +25,7 @@ use vctl_runtime::{
 use vctl_store::{Committed, ListOptions, Scope, Store, StoreError, Tenant, WatchError};
 
 use crate::{
+    activity::Activity,
     aggregation::ApiService,
     api_metrics::AllMetrics,
     authentication::oidc::Issuers,
@@ -48,6 +50,8 @@ pub struct Peer {
     pub certificates: Arc<Vec<Vec<u8>>>,
     /// Remote address, for people.
     pub address: String,
+    /// It is one of the cluster's own pods.
+    pub pod: bool,
 }
 
 /// The path that the listener took off a request, such as `/clusters/dev`: an extension of the request. Addresses that are relative to the server
@@ -92,7 +96,9 @@ impl ControlPlanes {
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
         let (metrics, views, fairness) = (AllMetrics::default(), Views::default(), Fairness::new(config.seats));
-        let shared = Arc::new(Shared { store, config, streams, fairness, tasks: tasks.clone(), metrics, views });
+        let activity = Activity::default();
+        let shared =
+            Arc::new(Shared { store, config, streams, fairness, tasks: tasks.clone(), metrics, views, activity });
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();
@@ -134,6 +140,7 @@ impl ControlPlanes {
     async fn born_or_gone(&self, tenant: Tenant) {
         if matches!(self.shared.store.revision(tenant).await, Err(StoreError::NoTenant(_))) {
             self.shared.metrics.forget(tenant);
+            self.shared.activity.forget(tenant);
             self.lock().retain(|_, p| p.tenant != tenant);
             self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
         }

@@ -59,9 +59,14 @@ mod testing;
 mod tests;
 mod volumes;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::HashSet,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use futures::FutureExt;
+use vctl_api::sleep;
 use vctl_machinery::{catalog::Catalog, status::ApiError};
 use vctl_runtime::{clock::Clock, pki::Validity, tasks::Tasks};
 use vctl_store::{Store, StoreError, Tenant, WatchError};
@@ -128,6 +133,8 @@ struct Shared {
     hints: Hints,
     recorder: Recorder,
     lanes: Lanes,
+    /// Tenants that sleep: nothing is done for them.
+    asleep: Mutex<HashSet<Tenant>>,
 }
 
 /// How long a key of a tenant with too many slow reconciles is put aside.
@@ -144,6 +151,7 @@ impl Controllers {
             hints: Hints::default(),
             recorder: Recorder::default(),
             lanes: Lanes::default(),
+            asleep: Mutex::default(),
         };
         Self { shared: Arc::new(shared), tasks }
     }
@@ -180,6 +188,11 @@ impl Controllers {
         self.shared.queue.measurements(text);
     }
 
+    /// How many tenants sleep.
+    pub fn sleeping(&self) -> usize {
+        self.shared.asleep.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Whether nothing is being reconciled and nothing waits to be, except for its time to come.
     pub fn is_idle(&self) -> bool {
         self.shared.queue.is_idle()
@@ -196,6 +209,9 @@ impl Shared {
                 Ok(committed) if committed.events.is_empty() => self.tenant_changed(committed.tenant).await,
                 Ok(committed) => {
                     for event in committed.events.iter() {
+                        if &*event.key.resource == sleep::RESOURCE {
+                            self.sleeps(committed.tenant, event.value.is_some());
+                        }
                         self.wake_all(committed.tenant, dispatch::route(event));
                     }
                 }
@@ -212,12 +228,43 @@ impl Shared {
     async fn tenant_changed(&self, tenant: Tenant) {
         match self.store.revision(tenant).await {
             Err(StoreError::NoTenant(_)) => self.forget(tenant),
-            Ok(_) => self.queue.add(Key::tenant(tenant, Controller::Scan)),
+            Ok(_) => self.look_at(tenant).await,
             Err(e) => tracing::warn!(error = %e, "cannot tell whether a tenant exists"),
         }
     }
 
+    /// Looks at a tenant as if all of it had changed, unless it sleeps.
+    async fn look_at(&self, tenant: Tenant) {
+        let key = vctl_store::Key::new(sleep::RESOURCE, "", sleep::NAME);
+        match self.store.get(tenant, &key).await {
+            Ok((entry, _)) => self.sleeps(tenant, entry.is_some()),
+            // It went in between.
+            Err(StoreError::NoTenant(_)) => {}
+            Err(e) => tracing::error!(error = %e, "cannot tell whether a tenant sleeps: nothing is done for it"),
+        }
+    }
+
+    /// A tenant has gone to sleep, or is awake.
+    fn sleeps(&self, tenant: Tenant, asleep: bool) {
+        let mut all = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
+        if asleep {
+            all.insert(tenant);
+            drop(all);
+            self.queue.forget_tenant(tenant);
+            self.hints.forget_tenant(tenant);
+        } else {
+            all.remove(&tenant);
+            drop(all);
+            self.queue.add(Key::tenant(tenant, Controller::Scan));
+        }
+    }
+
+    fn is_asleep(&self, tenant: Tenant) -> bool {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner).contains(&tenant)
+    }
+
     fn forget(&self, tenant: Tenant) {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
         self.queue.forget_tenant(tenant);
         self.hints.forget_tenant(tenant);
     }
@@ -227,7 +274,7 @@ impl Shared {
         match self.store.tenants().await {
             Ok(tenants) => {
                 for info in tenants {
-                    self.queue.add(Key::tenant(info.tenant, Controller::Scan));
+                    self.look_at(info.tenant).await;
                 }
             }
             Err(e) => tracing::error!(error = %e, "cannot list tenants: controllers only see what changes from now on"),
@@ -237,6 +284,9 @@ impl Shared {
     /// Queues what an event touches.
     fn wake_all(&self, tenant: Tenant, wakes: Vec<dispatch::Wake>) {
         use dispatch::Wake;
+        if self.is_asleep(tenant) {
+            return;
+        }
         for wake in wakes {
             match wake {
                 Wake::Now(controller, namespace, name) => {
@@ -319,6 +369,11 @@ impl Shared {
 
     /// Reconciles one key and decides when it comes again.
     async fn process(&self, key: Key) {
+        // What was under way when it went to sleep; when it wakes, all of it is looked at.
+        if self.is_asleep(key.tenant) {
+            self.queue.done(&key);
+            return;
+        }
         let context = Context::new(self, &key);
         let outcome = AssertUnwindSafe(self.reconcile(&context, &key)).catch_unwind().await;
         match outcome {

@@ -6,6 +6,7 @@
 //!
 //! Layer L2.
 
+mod activity;
 mod admission;
 mod aggregation;
 mod api_metrics;

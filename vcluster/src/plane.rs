@@ -25,6 +25,7 @@ use vctl_runtime::{
 use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, Tenant};
 
 use crate::{
+    activity::Activity,
     admission::{Configurations, Hooks},
     aggregation::{API_SERVICES, ApiServices, Discovered},
     api_metrics::{AllMetrics, ApiMetrics},
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: Tasks,
     pub(crate) metrics: AllMetrics,
     pub(crate) views: Views,
+    pub(crate) activity: Activity,
 }
 
 /// One virtual control plane.
@@ -70,6 +72,8 @@ pub(crate) struct Plane {
     pub(crate) keys: Keys,
     /// Of the document of the keys.
     keys_revision: Revision,
+    /// It sleeps: a write wakes it.
+    pub(crate) asleep: bool,
     /// Whose tokens count besides the cluster's own.
     pub(crate) issuers: Issuers,
     pub(crate) verified: Verified,
@@ -86,6 +90,8 @@ pub(crate) struct Plane {
     outdated: AtomicBool,
     /// Seconds since 1970 of the last request.
     used: AtomicI64,
+    /// The same of those that count as use of the cluster.
+    pub(crate) requested: Arc<AtomicI64>,
 }
 
 /// What comes of a cluster's definitions.
@@ -109,6 +115,7 @@ pub(crate) fn is_cached(resource: &str) -> bool {
         || resource.ends_with(fairness::GROUP)
         || resource == API_SERVICES
         || resource == keys::RESOURCE
+        || resource == vctl_api::sleep::RESOURCE
         || resource == custom::DEFINITIONS
 }
 
@@ -122,6 +129,8 @@ impl Plane {
         })?;
         let document: KeysDocument = serde_json::from_slice(&entry.value).map_err(ApiError::internal)?;
         let keys = Keys::new(&document)?;
+        let sleep = Key::new(vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME);
+        let asleep = shared.store.get(info.tenant, &sleep).await.map_err(storage::error)?.0.is_some();
         let issuers = Issuers::new(document.authentication.as_ref()).unwrap_or_else(|error| {
             // It was checked when it was stored: a server of another version, or the machine's authorities cannot be read.
             tracing::error!(
@@ -133,11 +142,13 @@ impl Plane {
         });
         Ok(Arc::new(Self {
             metrics: shared.metrics.of(info.tenant),
+            requested: shared.activity.of(info.tenant),
             shared,
             tenant: info.tenant,
             name: name.to_owned(),
             keys,
             keys_revision: entry.revision,
+            asleep,
             issuers,
             verified: Verified::default(),
             rbac: Rbac::default(),
@@ -244,7 +255,7 @@ impl Plane {
             self.flow_control.invalidate();
         } else if resource == API_SERVICES {
             self.api_services.invalidate();
-        } else if resource == keys::RESOURCE {
+        } else if resource == keys::RESOURCE || resource == vctl_api::sleep::RESOURCE {
             self.keys_changed();
         } else if resource == custom::DEFINITIONS {
             // What is there is kept until it is replaced: most of its rows are taken over.

@@ -24,7 +24,7 @@ use http::{HeaderMap, Request, Response, header};
 use vctl_machinery::status::ApiError;
 
 use crate::{
-    aggregation,
+    activity, aggregation,
     api_metrics::Observation,
     authentication,
     authorization::{self, rules::Attributes},
@@ -74,7 +74,7 @@ async fn run(
         Ok(admitted) => admitted,
         Err(refused) => return Ok(refused),
     };
-    let response = match authorized(plane, user, info, query, request).await {
+    let response = match authorized(plane, user, info, query, request, peer.pod).await {
         Ok(response) => response,
         Err(e) => respond::error(&e),
     };
@@ -88,11 +88,15 @@ async fn authorized(
     info: RequestInfo,
     query: Query,
     request: Request<Body>,
+    of_a_pod: bool,
 ) -> Result<Response<Body>, ApiError> {
     let attributes = attributes(&info);
     let decision = plane.decide(&user, &attributes).await?;
     if !decision.allowed {
         return Err(authorization::forbidden(&user, &attributes, &decision.reason));
+    }
+    if !of_a_pod {
+        activity::note(&plane, &info, &query);
     }
     if let Some(service) = aggregation::serving(&plane, &info.path).await? {
         return Ok(aggregation::serve(&plane, &service, &user, request).await);

@@ -1,6 +1,7 @@
 //! Tests of the whole pipeline: requests in, answers out, on the memory store.
 
 mod access;
+mod activity;
 mod aggregation;
 mod certificates;
 mod conversion;
@@ -166,5 +167,6 @@ pub(super) async fn peer(planes: &ControlPlanes, name: &EnvironmentName) -> Peer
     Peer {
         certificates: Arc::new(chain_from_pem(&String::from_utf8(pem).unwrap()).unwrap()),
         address: "127.0.0.1:1".into(),
+        pod: false,
     }
 }

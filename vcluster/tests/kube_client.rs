@@ -75,7 +75,7 @@ impl Fixture {
                     request.uri().path_and_query().unwrap().as_str().strip_prefix("/clusters/").unwrap().to_owned();
                 let (name, rest) = path.split_once('/').unwrap();
                 *request.uri_mut() = format!("/{rest}").parse().unwrap();
-                planes.handle(name, request, Peer { certificates, address: String::new() }).await
+                planes.handle(name, request, Peer { certificates, ..Peer::default() }).await
             }
         });
         let server =

@@ -13,6 +13,7 @@ mod create;
 mod dash;
 mod delete;
 mod error;
+mod extend;
 mod get;
 mod kubeconfig;
 mod list;
@@ -22,10 +23,12 @@ mod progress;
 mod reencrypt;
 mod restore;
 mod rotate_ca;
+mod sleep;
 mod snapshot;
 mod status;
 mod templates;
 mod version;
+mod wake;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -67,6 +70,12 @@ pub(crate) enum Command {
     Get(get::Get),
     /// Delete an environment with everything in it
     Delete(delete::Delete),
+    /// Stop what runs for an environment; its objects can be read, and a write wakes it
+    Sleep(sleep::Sleep),
+    /// Start an environment that sleeps
+    Wake(wake::Wake),
+    /// Let an environment live longer
+    Extend(extend::Extend),
     /// List templates, or show one with its parameters
     Templates(templates::Templates),
     /// Print an environment's kubeconfig, or merge it into yours
@@ -108,6 +117,9 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::List(c) => c.run(global).await,
         Command::Get(c) => c.run(global).await,
         Command::Delete(c) => c.run(global).await,
+        Command::Sleep(c) => c.run(global).await,
+        Command::Wake(c) => c.run(global).await,
+        Command::Extend(c) => c.run(global).await,
         Command::Templates(c) => c.run(global).await,
         Command::Kubeconfig(c) => c.run(global).await,
         Command::Snapshot(c) => c.run(global).await,

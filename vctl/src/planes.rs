@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
 use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError, version::MinorVersion};
@@ -152,6 +153,34 @@ impl ports::ControlPlanes for Planes {
 
     async fn drain(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError> {
         Ok(self.hub.drain(name.as_str()))
+    }
+
+    async fn sleep(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.planes.sleep(name).await.map_err(port)
+    }
+
+    async fn running_asleep(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError> {
+        if !self.planes.is_asleep(name).await.map_err(port)? {
+            return Ok(Vec::new());
+        }
+        Ok(self.hub.running_asleep(name.as_str()))
+    }
+
+    async fn wake(&self, name: &EnvironmentName) -> Result<(), PortError> {
+        self.planes.wake(name).await.map_err(port)
+    }
+
+    async fn last_request(&self, name: &EnvironmentName) -> Result<Option<Timestamp>, PortError> {
+        self.planes.last_request(name).await.map_err(port)
+    }
+
+    async fn wake_requested(&self) -> EnvironmentName {
+        loop {
+            // Clusters have no other names.
+            if let Ok(name) = EnvironmentName::new(self.planes.wake_requested().await) {
+                return name;
+            }
+        }
     }
 
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError> {

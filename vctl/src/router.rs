@@ -83,7 +83,8 @@ async fn cluster(planes: &ControlPlanes, name: &str, request: Request<Body>, pee
 
 fn cluster_peer(request: &Request<Body>, peer: Option<&Peer>) -> ClusterPeer {
     let certificates = request.extensions().get::<PeerCertificates>().cloned().unwrap_or_default().0;
-    ClusterPeer { certificates, address: peer.map(ToString::to_string).unwrap_or_default() }
+    let pod = matches!(peer, Some(Peer::Tunnel { .. }));
+    ClusterPeer { certificates, address: peer.map(ToString::to_string).unwrap_or_default(), pod }
 }
 
 /// `/clusters/NAME/REST?QUERY` as NAME and `/REST?QUERY`; none for other paths.

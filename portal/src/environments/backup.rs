@@ -15,6 +15,7 @@ use crate::{
     documents::{Document, EnvironmentDoc, JobDoc, Stored, audit, decode, put, remove},
     error::Error,
     jobs,
+    sleep::Times,
 };
 
 /// What an environment says of itself while it is made from a backup.
@@ -103,6 +104,7 @@ impl Environments {
             owner: caller.actor.to_owned(),
             owner_id: caller.user.to_owned(),
             job: String::new(),
+            times: restarted(document.times, self.clock.now()),
             ..document
         };
         match self.documents.transact(vec![put(&announced, Expect::Absent)?]).await {
@@ -154,6 +156,8 @@ impl Environments {
             phase: Phase::Ready,
             message: String::new(),
             ready_at: stored.value.ready_at.or(Some(now)),
+            // What is restored is awake.
+            times: Times { asleep_since: None, schedule_from: Some(now), ..stored.value.times },
             ..stored.value
         };
         let detail = json!({
@@ -214,6 +218,12 @@ impl Environments {
         self.documents.transact(vec![entry]).await?;
         Ok(changed)
     }
+}
+
+/// The times of a new environment: its life begins now.
+fn restarted(times: Times, now: jiff::Timestamp) -> Times {
+    let expires_at = times.expiry.as_ref().map(|expiry| expiry.after.after(now));
+    Times { sleep: times.sleep, expiry: times.expiry, expires_at, ..Times::default() }
 }
 
 /// The environment's document and its virtual cluster.

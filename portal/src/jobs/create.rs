@@ -65,7 +65,7 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         return work.done(WAIT, NOTHING).await;
     }
     let deadline = template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
-    wait(environments, work, deadline).await
+    wait(environments, work, WAIT, deadline, Late::Fails).await
 }
 
 async fn template(environments: &Environments, work: &Work) -> Result<Template, Failure> {
@@ -113,21 +113,50 @@ async fn apply(environments: &Environments, work: &Work, documents: &[Value]) ->
     work.done(APPLY, &format!("{created} created, {configured} configured, {unchanged} unchanged")).await
 }
 
-async fn wait(environments: &Environments, work: &Work, deadline: Duration) -> Result<(), Failure> {
+/// What it means when workloads are not ready in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// The job fails.
+    Fails,
+    /// The step says so.
+    Told,
+}
+
+/// Waits until all workloads are ready, and with [`Late::Told`] also all pods: controllers may not have seen yet what became of them.
+pub(super) async fn wait(
+    environments: &Environments,
+    work: &Work,
+    step: usize,
+    deadline: Duration,
+    late: Late,
+) -> Result<(), Failure> {
     let end = tokio::time::Instant::now() + deadline;
     let mut pause = FIRST_POLL.min(work.config().poll);
     loop {
         let readiness = environments.planes.readiness(work.environment()).await?;
-        let waiting: Vec<String> = readiness.workloads.iter().filter(|w| !w.done).map(describe).collect();
+        let mut waiting: Vec<String> = readiness.workloads.iter().filter(|w| !w.done).map(describe).collect();
+        if waiting.is_empty() && late == Late::Told {
+            waiting = readiness
+                .unready_pods
+                .iter()
+                .take(REASONS)
+                .map(|p| format!("pod {}/{}", p.namespace, p.name))
+                .collect();
+        }
         if waiting.is_empty() {
             let workloads = readiness.workloads.len();
             let all = if workloads == 0 { NOTHING.to_owned() } else { format!("all {workloads} ready") };
-            return work.done(WAIT, &all).await;
+            return work.done(step, &all).await;
         }
         if tokio::time::Instant::now() >= end {
+            if late == Late::Told {
+                return work
+                    .done(step, &format!("not ready after {} s: {}", deadline.as_secs(), waiting.join(", ")))
+                    .await;
+            }
             return Err(Failure::Permanent(too_late(work.environment().as_str(), deadline, &waiting, &readiness)));
         }
-        work.say(WAIT, &waiting.join(", ")).await?;
+        work.say(step, &waiting.join(", ")).await?;
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(work.config().poll);
     }

@@ -15,29 +15,54 @@ const NAMED: usize = 5;
 pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), Failure> {
     let name = work.environment();
     if work.begin(DRAIN).await? {
-        let end = tokio::time::Instant::now() + work.config().drain_deadline;
-        let mut pause = work.config().poll / 10;
-        loop {
-            let left = environments.planes.drain(name).await?;
-            if left.is_empty() {
-                break;
-            }
-            let named = left.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            let more = if left.len() > NAMED { format!(" and {} more", left.len() - NAMED) } else { String::new() };
-            if tokio::time::Instant::now() >= end {
-                return Err(Failure::Permanent(format!(
-                    "still there after {} s: {named}{more}. See with `vctl status` whether the worker is connected, then run \
-                     `vctl delete {name} --wait` again",
-                    work.config().drain_deadline.as_secs(),
-                )));
-            }
-            work.say(DRAIN, &format!("{} left: {named}{more}", left.len())).await?;
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(work.config().poll);
-        }
+        let again = format!("`vctl delete {name} --wait`");
+        until_empty(environments, work, DRAIN, Stopping::ForGood, &again).await?;
         work.done(DRAIN, "nothing is left on workers").await?;
     }
     work.begin(REMOVE).await?;
     environments.planes.delete(name).await?;
     work.done(REMOVE, "").await
+}
+
+/// Why what runs is stopped.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stopping {
+    /// The environment is deleted.
+    ForGood,
+    /// It sleeps.
+    Asleep,
+}
+
+/// Asks until nothing is left, telling what is; `again` is the command to run when that takes too long.
+pub(super) async fn until_empty(
+    environments: &Environments,
+    work: &Work,
+    step: usize,
+    stopping: Stopping,
+    again: &str,
+) -> Result<(), Failure> {
+    let end = tokio::time::Instant::now() + work.config().drain_deadline;
+    let mut pause = work.config().poll / 10;
+    loop {
+        let name = work.environment();
+        let left = match stopping {
+            Stopping::ForGood => environments.planes.drain(name).await?,
+            Stopping::Asleep => environments.planes.running_asleep(name).await?,
+        };
+        if left.is_empty() {
+            return Ok(());
+        }
+        let named = left.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = if left.len() > NAMED { format!(" and {} more", left.len() - NAMED) } else { String::new() };
+        if tokio::time::Instant::now() >= end {
+            return Err(Failure::Permanent(format!(
+                "still there after {} s: {named}{more}. See with `vctl status` whether the worker is connected, then run \
+                 {again} again",
+                work.config().drain_deadline.as_secs(),
+            )));
+        }
+        work.say(step, &format!("{} left: {named}{more}", left.len())).await?;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(work.config().poll);
+    }
 }

@@ -13,7 +13,7 @@ use vctl_api::rest::{JobState, Operation};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Expect, Revision, Watch};
 
-use super::{create, delete, ended, rotate, work::Failure, work::Work};
+use super::{create, delete, ended, rotate, sleep, wake, work::Failure, work::Work};
 use crate::{
     JobsConfig,
     documents::{JobDoc, Stored, decode, remove},
@@ -164,7 +164,7 @@ impl Runner {
     }
 
     /// Claims a job, does it, and writes how it went.
-    async fn work(&self, job: Stored<JobDoc>, stop: CancellationToken) {
+    pub(crate) async fn work(&self, job: Stored<JobDoc>, stop: CancellationToken) {
         let shared = &self.shared;
         let id = job.value.id.clone();
         let work = loop {
@@ -203,6 +203,8 @@ impl Runner {
         match doc.operation {
             Operation::Create => create::run(&self.shared.environments, work).await,
             Operation::Delete => delete::run(&self.shared.environments, work).await,
+            Operation::Sleep => sleep::run(&self.shared.environments, work).await,
+            Operation::Wake => wake::run(&self.shared.environments, work).await,
             Operation::RotateCa => {
                 let overlap = Duration::from_secs(doc.overlap_seconds.unwrap_or_default());
                 rotate::run(&self.shared.environments, work, overlap).await

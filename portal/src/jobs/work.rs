@@ -270,6 +270,21 @@ impl Work {
                 environment.message = format!("its certificate authority was not changed: {}", job.error);
                 "environment.ca-rotation-failed"
             }
+            (Operation::Sleep, JobState::Succeeded) => {
+                environment.message.clear();
+                "environment.sleeping"
+            }
+            // Its controllers are quiet; something still runs, perhaps on a worker that does not answer.
+            (Operation::Sleep, JobState::Failed) => {
+                environment.message.clone_from(&job.error);
+                "environment.sleep-failed"
+            }
+            // It sleeps on; the next write or command tries again.
+            (Operation::Wake, JobState::Failed) => {
+                environment.phase = Phase::Sleeping;
+                environment.message = format!("it was not woken: {}", job.error);
+                "environment.wake-failed"
+            }
             (_, JobState::Succeeded) => {
                 environment.phase = Phase::Ready;
                 environment.ready_at.get_or_insert(now);

@@ -162,6 +162,9 @@ pub(crate) fn read(name: &str, mut files: Files) -> Result<Template, TemplateErr
     for parameter in &manifest.parameters {
         check_declaration(parameter).map_err(|e| failed(format!("parameter {:?}: {e}", parameter.name)))?;
     }
+    if let Some(Err(wrong)) = manifest.sleep.as_ref().map(crate::sleep::check) {
+        return Err(failed(format!("sleep: {}", wrong.join("; "))));
+    }
     let template = Template { manifest, files: Arc::from(files) };
     render::check_syntax(&template)?;
     Ok(template)

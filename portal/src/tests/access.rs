@@ -39,6 +39,9 @@ GET /api/v1/environments/{name}/kubeconfig SignedIn
 GET /api/v1/environments/{name}/authentication SignedIn
 PUT /api/v1/environments/{name}/authentication Admin
 POST /api/v1/environments/{name}/rotate-ca Admin
+POST /api/v1/environments/{name}/sleep SignedIn
+POST /api/v1/environments/{name}/wake SignedIn
+POST /api/v1/environments/{name}/extend SignedIn
 GET /api/v1/environments/{name}/snapshot Admin
 POST /api/v1/environments/{name}/restore Admin
 POST /api/v1/environments/{name}/compact Admin

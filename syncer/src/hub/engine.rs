@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
+use vctl_api::sleep;
 use vctl_machinery::status::ApiError;
 use vctl_store::{Committed, Entry, Key, ListOptions, Scope, StoreError, Tenant, WatchError};
 
@@ -22,6 +23,8 @@ use crate::{json::Json, ports::VirtualApi};
 pub(super) enum Work {
     /// A pod.
     Pod(PodKey),
+    /// All pods of an environment that has gone to sleep or is awake.
+    Pods(Tenant),
     /// A PersistentVolume that is being deleted.
     Volume(Tenant, Arc<str>),
     /// The Node of a worker in an environment.
@@ -94,6 +97,7 @@ impl Inner {
     async fn step(&self, work: &Work) {
         let result = match work {
             Work::Pod(key) => self.reconcile_pod(key).await,
+            Work::Pods(tenant) => self.reconcile_pods(*tenant).await,
             Work::Volume(tenant, name) => self.reconcile_volume(*tenant, name).await,
             Work::Node(tenant, worker) => self.reconcile_node(*tenant, worker).await,
             Work::Network(tenant) => self.reconcile_network(*tenant).await,
@@ -175,6 +179,7 @@ impl Inner {
                 "persistentvolumes" if event.value.as_deref().is_some_and(may_be_deleting) => {
                     self.queue.add(Work::Volume(tenant, key.name.clone()));
                 }
+                sleep::RESOURCE => self.set_asleep(tenant, event.value.is_some()),
                 "nodes" if event.value.is_none() && self.lock().workers.contains_key(&*key.name) => {
                     self.queue.add(Work::Node(tenant, key.name.clone()));
                 }
@@ -209,6 +214,7 @@ impl Inner {
                     state.by_name.remove(&name);
                 }
                 state.draining.remove(&tenant);
+                state.asleep.remove(&tenant);
                 let keys: Vec<PodKey> = state.pods.keys().filter(|k| k.tenant == tenant).cloned().collect();
                 for key in keys {
                     state.drop_pod(&key);
@@ -237,6 +243,9 @@ impl Inner {
             self.queue.add(Work::Pod(key));
         }
         for tenant in infos.iter().map(|i| i.tenant).filter(|t| all || fresh.contains(t)) {
+            // Before its pods: none of one that sleeps is started.
+            let asleep = self.read(tenant, sleep::RESOURCE, "", sleep::NAME).await?.is_some();
+            self.set_asleep(tenant, asleep);
             for entry in self.list(tenant, "pods", None).await? {
                 // Most idle environments have no pod: only those that are bound are looked at.
                 if document(&entry)?.some_text("/spec/nodeName").is_some() {

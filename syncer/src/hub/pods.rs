@@ -9,6 +9,7 @@ use vctl_store::Tenant;
 use super::{
     Inner,
     engine::{Work, WorkError},
+    sleep,
     state::{Pod, PodKey, Token},
 };
 use crate::{
@@ -20,12 +21,13 @@ use crate::{
 };
 
 /// What was found out about a pod before it is handed to its target.
-struct Bound {
-    environment: Arc<str>,
-    node: Arc<str>,
-    target: Arc<dyn crate::target::Target>,
+pub(super) struct Bound {
+    pub(super) environment: Arc<str>,
+    pub(super) node: Arc<str>,
+    pub(super) target: Arc<dyn crate::target::Target>,
     draining: bool,
-    gone: bool,
+    asleep: bool,
+    pub(super) gone: bool,
     observed: Option<Arc<agent::PodStatus>>,
     report: agent::NodeReport,
 }
@@ -37,6 +39,11 @@ impl Inner {
             self.drop_pod(key);
             return Ok(());
         };
+        let deleted = pod.there("/metadata/deletionTimestamp").is_some();
+        if !deleted && self.is_asleep(key.tenant) && sleep::is_stopped(&pod) {
+            self.drop_pod(key);
+            return Ok(());
+        }
         let Some(bound) = self.bind(key, &pod) else { return Ok(()) };
         if bound.draining {
             // As if it had been deleted without grace; the object goes with its environment.
@@ -44,6 +51,9 @@ impl Inner {
             pod["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         }
         let deleting = pod.there("/metadata/deletionTimestamp").is_some();
+        if bound.asleep && !deleting && !sleep::is_finished(&pod) {
+            return self.stop_asleep(key, &bound, pod).await;
+        }
         if deleting && bound.gone {
             return self.delete_for_good(&bound, &pod).await;
         }
@@ -83,7 +93,7 @@ impl Inner {
         Ok(())
     }
 
-    fn drop_pod(&self, key: &PodKey) {
+    pub(super) fn drop_pod(&self, key: &PodKey) {
         let dropped = self.lock().drop_pod(key);
         if dropped.is_some_and(|(_, unneeded)| unneeded) {
             self.queue.add(Work::Network(key.tenant));
@@ -118,6 +128,7 @@ impl Inner {
                 node: node.clone(),
                 target: worker.target.clone(),
                 draining: state.draining.contains(&key.tenant),
+                asleep: state.asleep.contains(&key.tenant),
                 gone: false,
                 observed: None,
                 report: worker.report.clone().unwrap_or_default(),
@@ -127,10 +138,12 @@ impl Inner {
                 node: bound.node.clone(),
                 observed: None,
                 gone: false,
+                finished: false,
                 references: Default::default(),
                 tokens: HashMap::new(),
             });
             entry.references = needs.clone();
+            entry.finished = sleep::is_finished(pod);
             (bound.gone, bound.observed) = (entry.gone, entry.observed.clone());
             // Noted before anything is read: a change in between comes as another round.
             state.set_references(key, &before.unwrap_or_default(), &needs);
@@ -143,7 +156,7 @@ impl Inner {
     }
 
     /// Everything that a pod refers to; when its next token is due; whether all tokens could be had.
-    async fn context(
+    pub(super) async fn context(
         &self,
         key: &PodKey,
         pod: &Value,

@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) tenants: HashMap<Tenant, Arc<str>>,
     pub(super) by_name: HashMap<Arc<str>, Tenant>,
     pub(super) draining: HashSet<Tenant>,
+    /// Those that sleep: their pods stay as objects, and run nowhere.
+    pub(super) asleep: HashSet<Tenant>,
     pub(super) workers: BTreeMap<Arc<str>, Worker>,
     /// Pods that are bound to one of the workers.
     pub(super) pods: HashMap<PodKey, Pod>,
@@ -73,6 +75,8 @@ pub(super) struct Pod {
     pub(super) observed: Option<Arc<agent::PodStatus>>,
     /// Nothing of it is left on the worker.
     pub(super) gone: bool,
+    /// It has ended for good: nothing of it runs.
+    pub(super) finished: bool,
     pub(super) references: References,
     pub(super) tokens: HashMap<TokenSpec, Token>,
 }

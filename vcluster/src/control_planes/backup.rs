@@ -62,6 +62,8 @@ impl ControlPlanes {
         let own = own.into_iter().filter(|w| w.key == keys::key() || is_of_the_server(&w.key));
         let mut own: std::collections::HashMap<_, _> = own.map(|w| (w.key, w.value)).collect();
         let mut writes = backup.writes();
+        // What is restored is awake.
+        writes.retain(|w| &*w.key.resource != vctl_api::sleep::RESOURCE);
         for write in &mut writes {
             // What the tenant has deleted stays deleted.
             if let Some(value) = own.remove(&write.key) {

@@ -10,6 +10,7 @@ mod endpoint_slice_mirroring;
 mod horizontal;
 mod jobs;
 mod pipeline;
+mod sleep;
 mod stateful_sets;
 mod volumes;
 

@@ -43,10 +43,8 @@ async fn an_approved_request_becomes_a_certificate_that_the_cluster_knows() {
     assert_eq!(approved["status"]["conditions"][0]["lastUpdateTime"], "2026-01-02T03:04:05Z");
     let signed = until(&f, "jane", |r| r["status"]["certificate"].is_string()).await;
     let pem = STANDARD.decode(signed["status"]["certificate"].as_str().unwrap()).unwrap();
-    let jane = Peer {
-        certificates: Arc::new(chain_from_pem(&String::from_utf8(pem).unwrap()).unwrap()),
-        address: "127.0.0.1:1".into(),
-    };
+    let jane =
+        Peer { certificates: Arc::new(chain_from_pem(&String::from_utf8(pem).unwrap()).unwrap()), ..f.admin.clone() };
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let (_, me) =
         f.send_as(&jane, &[], "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review.clone()).await;

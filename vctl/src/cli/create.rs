@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use vctl_api::rest::{CreateEnvironment, Environment};
+use vctl_api::rest::{CreateEnvironment, Environment, Period};
 use vctl_machinery::version::MinorVersion;
 
 use super::{
@@ -33,6 +33,9 @@ pub(crate) struct Create {
     /// Minor version of Kubernetes: 1.33 to 1.37 [default: the template's, or 1.36]
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<MinorVersion>,
+    /// Delete it so long from now, such as 8h or 7d [default: as the template says]
+    #[arg(long, value_name = "TIME")]
+    expires_after: Option<Period>,
     #[command(flatten)]
     authentication: AuthenticationArgs,
     /// Return as soon as it is asked for
@@ -68,6 +71,7 @@ impl Create {
             parameters,
             kubernetes_version,
             authentication,
+            expires_after: self.expires_after,
         };
         let mut environment: Environment = client.post("environments", &request).await?;
         let path = format!("environments/{}", segment(environment.name.as_str()));

@@ -26,7 +26,7 @@ impl Get {
         let client = Client::open(global)?;
         let environment: Environment = client.get(&format!("environments/{}", segment(&self.name))).await?;
         let job: Option<Job> = match (&environment.job, environment.phase) {
-            (Some(job), Phase::Creating | Phase::Deleting | Phase::Failed) if self.output == Format::Table => {
+            (Some(job), phase) if phase != Phase::Ready && self.output == Format::Table => {
                 Some(client.get(&format!("jobs/{}", segment(job))).await?)
             }
             _ => None,
@@ -46,6 +46,10 @@ fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
         ("Kubernetes", e.kubernetes_version.clone()),
         ("Owner", e.owner.clone()),
         ("Created", format!("{} ago", age(e.created_at, now))),
+        ("Asleep", e.lifecycle.asleep_since.map(|at| format!("for {}", age(at, now))).unwrap_or_default()),
+        ("Sleeps", e.lifecycle.sleeps_at.map(|at| coming(at, now)).unwrap_or_default()),
+        ("Wakes", e.lifecycle.wakes_at.map(|at| coming(at, now)).unwrap_or_default()),
+        ("Expires", e.lifecycle.expires_at.map(|at| coming(at, now)).unwrap_or_default()),
     ];
     for (name, value) in &e.parameters {
         lines
@@ -64,4 +68,10 @@ fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
         ));
     }
     text
+}
+
+/// `in 3h5m (2026-01-01T20:00:00Z)`.
+fn coming(at: Timestamp, now: Timestamp) -> String {
+    let second = Timestamp::from_second(at.as_second()).unwrap_or(at);
+    format!("in {} ({second})", age(now, at))
 }

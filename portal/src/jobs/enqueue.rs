@@ -1,0 +1,84 @@
+//! Changes of an environment that a job carries out: its document, the job and an audit entry in one transaction.
+
+use serde_json::Value;
+use vctl_api::rest::{Job, Operation};
+use vctl_store::{Expect, StoreError};
+
+use crate::{
+    documents::{EnvironmentDoc, JobDoc, Stored, audit, put},
+    environments::{CONFLICT_TRIES, Caller, Environments},
+    error::Error,
+    jobs,
+};
+
+/// What is to be written.
+pub(crate) struct Plan {
+    environment: EnvironmentDoc,
+    operation: Operation,
+    action: &'static str,
+    detail: Value,
+}
+
+impl Plan {
+    /// The environment as it is to be from now on, and what the audit trail says; the job's id is added to both.
+    pub(crate) fn new(environment: EnvironmentDoc, operation: Operation, action: &'static str, detail: Value) -> Self {
+        Self { environment, operation, action, detail }
+    }
+}
+
+/// What a request comes to.
+pub(crate) enum Planned {
+    /// This job is at it.
+    Already(Box<Stored<JobDoc>>),
+    /// This is new; an unfinished job of the environment is cancelled and ends first.
+    New(Box<Plan>),
+}
+
+impl Environments {
+    /// Writes what `plan` makes of the environment and its unfinished job, if it has one; tried anew when it met another change.
+    ///
+    /// # Errors
+    /// What `plan` says; [`Error::NotFound`].
+    pub(crate) async fn enqueue(
+        &self,
+        caller: Caller<'_>,
+        name: &str,
+        plan: impl Fn(&Stored<EnvironmentDoc>, Option<&Stored<JobDoc>>) -> Result<Planned, Error> + Send + Sync,
+    ) -> Result<Job, Error> {
+        for _ in 0..CONFLICT_TRIES {
+            let stored = self.stored(name).await?;
+            let unfinished = self.documents.get::<JobDoc>(&stored.value.job).await?;
+            let unfinished = unfinished.filter(|job| !jobs::ended(job.value.state));
+            let plan = match plan(&stored, unfinished.as_ref())? {
+                Planned::Already(job) => return Ok(jobs::view(*job)),
+                Planned::New(plan) => *plan,
+            };
+            let now = self.now();
+            let Plan { mut environment, operation, action, mut detail } = plan;
+            let after = unfinished.as_ref().map(|job| job.value.id.clone());
+            let job = jobs::new(now, &environment.name, &environment.uid, operation, after);
+            environment.job.clone_from(&job.id);
+            if let Some(detail) = detail.as_object_mut() {
+                detail.insert("job".to_owned(), job.id.clone().into());
+            }
+            let mut writes = vec![
+                put(&job, Expect::Absent)?,
+                put(&environment, Expect::Revision(stored.revision))?,
+                audit(now, caller.actor, action, name, caller.request_id, detail)?,
+            ];
+            if let Some(unfinished) = unfinished {
+                let cancelled = JobDoc { cancel: true, ..unfinished.value };
+                writes.push(put(&cancelled, Expect::Revision(unfinished.revision))?);
+            }
+            match self.documents.transact(writes).await {
+                Ok(revisions) => {
+                    let revision = revisions.first().copied().unwrap_or_default();
+                    return Ok(jobs::view(Stored { value: job, revision, created: revision }));
+                }
+                Err(StoreError::Conflict { .. }) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Err(Error::Unavailable(format!("environment {name:?} is changing all the time")))
+    }
+}
