@@ -15,6 +15,8 @@ pub(crate) struct Wire {
     stream: TlsStream<TcpStream>,
     /// What has been read of the answer; the rest is free.
     buffer: Vec<u8>,
+    /// Of an answer that goes on: so much of the buffer was handed out.
+    taken: usize,
 }
 
 /// An answer; its bytes are the connection's until the next one.
@@ -25,20 +27,12 @@ pub(crate) struct Answer<'a> {
 
 impl Wire {
     pub(crate) fn new(stream: TlsStream<TcpStream>) -> Self {
-        Self { stream, buffer: Vec::with_capacity(READ_AT_ONCE) }
+        Self { stream, buffer: Vec::with_capacity(READ_AT_ONCE), taken: 0 }
     }
 
     /// Sends a whole request and reads the whole answer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>> {
-        self.stream.write_all(request).await?;
-        self.stream.flush().await?;
-        self.buffer.clear();
-        let head = loop {
-            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
-                break end + 4;
-            }
-            self.more().await?;
-        };
+        let head = self.head(request).await?;
         let text = std::str::from_utf8(&self.buffer[..head]).context("the header of the answer")?;
         let status: u16 = text.get(9..12).and_then(|s| s.parse().ok()).context("a status line")?;
         let length = field(text, "content-length").map(str::parse::<usize>).transpose()?;
@@ -59,7 +53,56 @@ impl Wire {
         }
     }
 
-    /// The same; only a success is fine.
+    /// Sends a whole request whose answer goes on in chunks: [`Wire::chunk`] reads them. Only a success is fine.
+    pub(crate) async fn open(&mut self, request: &[u8]) -> Result<()> {
+        let head = self.head(request).await?;
+        let text = std::str::from_utf8(&self.buffer[..head]).context("the header of the answer")?;
+        let chunked = field(text, "transfer-encoding").is_some_and(|e| e.eq_ignore_ascii_case("chunked"));
+        ensure!(chunked && text.get(9..12) == Some("200"), "not a stream: {text}");
+        self.taken = head;
+        Ok(())
+    }
+
+    /// The next chunk of an answer that goes on.
+    pub(crate) async fn chunk(&mut self) -> Result<&[u8]> {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        let (line, size) = self.chunk_size(0).await?;
+        ensure!(size > 0, "the answer has ended");
+        let data = line + 2;
+        while self.buffer.len() < data + size + 2 {
+            self.more().await?;
+        }
+        self.taken = data + size + 2;
+        Ok(&self.buffer[data..data + size])
+    }
+
+    /// Sends a whole request and reads the header of its answer; returns where that ends in the buffer.
+    async fn head(&mut self, request: &[u8]) -> Result<usize> {
+        self.stream.write_all(request).await?;
+        self.stream.flush().await?;
+        self.buffer.clear();
+        loop {
+            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
+                return Ok(end + 4);
+            }
+            self.more().await?;
+        }
+    }
+
+    /// The end of the line that says how long the chunk at `from` is, and its length.
+    async fn chunk_size(&mut self, from: usize) -> Result<(usize, usize)> {
+        let line = loop {
+            match find(&self.buffer[from..], b"\r\n") {
+                Some(at) => break from + at,
+                None => self.more().await?,
+            }
+        };
+        let size = std::str::from_utf8(&self.buffer[from..line])?.split(';').next().unwrap_or_default();
+        Ok((line, usize::from_str_radix(size.trim(), 16).context("the size of a chunk")?))
+    }
+
+    /// The same as [`Wire::exchange`]; only a success is fine.
     pub(crate) async fn ok(&mut self, request: &[u8]) -> Result<&[u8]> {
         let answer = self.exchange(request).await?;
         ensure!((200..300).contains(&answer.status), "{}: {}", answer.status, String::from_utf8_lossy(answer.body));
@@ -70,14 +113,7 @@ impl Wire {
     async fn chunks(&mut self, head: usize) -> Result<usize> {
         let (mut from, mut to) = (head, head);
         loop {
-            let line = loop {
-                match find(&self.buffer[from..], b"\r\n") {
-                    Some(at) => break from + at,
-                    None => self.more().await?,
-                }
-            };
-            let size = std::str::from_utf8(&self.buffer[from..line])?.split(';').next().unwrap_or_default();
-            let size = usize::from_str_radix(size.trim(), 16).context("the size of a chunk")?;
+            let (line, size) = self.chunk_size(from).await?;
             let data = line + 2;
             while self.buffer.len() < data + size + 2 {
                 self.more().await?;

@@ -215,21 +215,26 @@ impl OpenedWatch {
             return;
         };
         let tasks = &self.lens.call.plane.shared.tasks;
-        let busy = self.last_batch + BATCH_EVERY;
         let batch = tokio::select! {
             () = tasks.cancelled() => {
                 self.over = true;
                 return;
             }
             () = tokio::time::sleep_until(wake) => return,
-            batch = async {
-                if now < busy {
-                    tokio::time::sleep_until(busy).await;
-                }
-                watch.next().await
-            } => batch,
+            batch = watch.next() => batch,
         };
+        // Only a watch that has something to send waits: a timer for each that has just sent would wake all of them for nothing.
+        let busy = self.last_batch + BATCH_EVERY;
+        let mut more = None;
+        if batch.is_ok() && Instant::now() < busy {
+            tokio::time::sleep_until(busy).await;
+            // An end of the watch is told again by the next look.
+            more = watch.next().now_or_never().filter(Result::is_ok);
+        }
         self.take(batch).await;
+        if let Some(more) = more {
+            self.take(more).await;
+        }
     }
 
     /// Takes what the store delivers.
