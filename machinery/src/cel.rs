@@ -33,6 +33,7 @@ mod resource;
 mod schema;
 mod types;
 mod value;
+mod words;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -42,6 +43,7 @@ pub use resource::resource_type;
 pub use schema::{escape, object_type, typed};
 pub use types::{ObjectType, Type};
 pub use value::{Key, List, Opaque, Value};
+pub use words::is_identifier;
 
 /// Cost that one evaluation may have: about a tenth of a second upstream.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;

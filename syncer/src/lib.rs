@@ -17,7 +17,6 @@ mod json;
 pub mod network;
 mod node;
 pub mod ports;
-mod quantity;
 mod queue;
 mod remote;
 pub mod simulated;

@@ -17,12 +17,11 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use vctl_api::agent::{self, NodeReport, container_state::State};
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{quantity, status::ApiError};
 
 use crate::{
     json::{Json, millis},
     ports::Duplex,
-    quantity,
     streams::{ContainerTarget, ExecOptions, ExecSession, LogOptions, LogStream},
     target::{Observation, Target},
 };
@@ -220,14 +219,14 @@ impl Target for Simulated {
             self.forget(&expected.uid);
             return Observation::Gone;
         }
-        let amount = |name: &str| annotation(pod, name).and_then(quantity::nanos);
+        let amount = |name: &str| annotation(pod, name).and_then(quantity::parse);
         let (cpu, memory) = (amount("vctl.dev/sim-cpu"), amount("vctl.dev/sim-memory"));
         let containers = expected
             .containers
             .iter()
             .map(|c| {
                 let (little_cpu, little_memory) = little(&expected.uid, &c.name);
-                let memory = memory.map(|m| m / 1_000_000_000);
+                let memory = memory.map(|m| m / quantity::NANOS);
                 agent::ContainerStats {
                     name: c.name.clone(),
                     cpu_nano_cores: cpu.map_or(little_cpu, |n| n.try_into().unwrap_or(i64::MAX)),

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt};
 
 use serde_json::Value;
-use vctl_machinery::quantity::parse;
+use vctl_machinery::quantity::{NANOS, parse};
 
 /// Which suffixes a quantity is printed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,6 @@ pub(crate) struct Quantity {
     form: Form,
 }
 
-const ONE: i128 = 1_000_000_000;
-
 /// Amounts by resource name.
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
@@ -33,7 +31,7 @@ impl Quantity {
 
     /// A whole number.
     pub(crate) fn count(n: usize) -> Self {
-        Self { nanos: i128::try_from(n).unwrap_or(i128::MAX / ONE).saturating_mul(ONE), form: Form::Decimal }
+        Self { nanos: i128::try_from(n).unwrap_or(i128::MAX / NANOS).saturating_mul(NANOS), form: Form::Decimal }
     }
 
     /// Billionths, such as of a processor.
@@ -43,12 +41,12 @@ impl Quantity {
 
     /// Thousandths.
     pub(crate) fn millis(millis: i64) -> Self {
-        Self { nanos: i128::from(millis).saturating_mul(ONE / 1000), form: Form::Decimal }
+        Self { nanos: i128::from(millis).saturating_mul(NANOS / 1000), form: Form::Decimal }
     }
 
     /// Bytes of memory.
     pub(crate) fn bytes(bytes: i64) -> Self {
-        Self { nanos: i128::from(bytes).saturating_mul(ONE), form: Form::Binary }
+        Self { nanos: i128::from(bytes).saturating_mul(NANOS), form: Form::Binary }
     }
 
     /// A text or number of a document.
@@ -81,8 +79,8 @@ impl Quantity {
 
     /// The next whole number.
     pub(crate) fn round_up(self) -> Self {
-        let rest = self.nanos.rem_euclid(ONE);
-        if rest == 0 { self } else { Self { nanos: self.nanos.saturating_add(ONE - rest), ..self } }
+        let rest = self.nanos.rem_euclid(NANOS);
+        if rest == 0 { self } else { Self { nanos: self.nanos.saturating_add(NANOS - rest), ..self } }
     }
 
     /// The sum, in the form of the first (of the second if the first is zero).
@@ -103,7 +101,7 @@ impl Quantity {
 
     /// The amount itself.
     pub(crate) fn as_f64(self) -> f64 {
-        self.nanos as f64 / ONE as f64
+        self.nanos as f64 / NANOS as f64
     }
 }
 
@@ -131,8 +129,8 @@ impl fmt::Display for Quantity {
         if self.nanos == 0 {
             return f.write_str("0");
         }
-        if self.form == Form::Binary && self.nanos.abs() >= 1024 * ONE {
-            let mut number = self.round_up().nanos / ONE;
+        if self.form == Form::Binary && self.nanos.abs() >= 1024 * NANOS {
+            let mut number = self.round_up().nanos / NANOS;
             let mut power = 0;
             while number % 1024 == 0 && power + 1 < BINARY.len() {
                 number /= 1024;

@@ -23,26 +23,6 @@ const MARKS: [&str; 28] = [
     ")", "[", "]", "{", "}", "=", "&",
 ];
 
-/// Words that are no identifiers.
-pub(super) const RESERVED: [&str; 16] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-];
-
 struct Lexer {
     chars: Vec<char>,
     at: usize,

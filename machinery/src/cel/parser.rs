@@ -3,9 +3,10 @@
 use super::{
     Issue,
     ast::{Expression, Node},
-    lexer::{RESERVED, Spanned, Token, tokens},
+    lexer::{Spanned, Token, tokens},
     macros,
     value::Value,
+    words,
 };
 
 /// Longest expression, in characters (cel-go's limit).
@@ -218,7 +219,7 @@ impl Parser {
 
     fn identifier(&mut self, selector: bool) -> Result<String, Issue> {
         match self.peek().clone() {
-            Token::Identifier(name) if selector || !RESERVED.contains(&name.as_str()) => {
+            Token::Identifier(name) if selector || !words::is_reserved(&name) => {
                 self.at += 1;
                 Ok(name)
             }

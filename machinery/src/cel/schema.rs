@@ -9,38 +9,16 @@ use super::{
     functions,
     types::Type,
     value::{Key, List, Merge, Value},
+    words,
 };
 use crate::crd::schema::{Additional, ListKind, Schema, Type as JsonType};
 
 /// The name of a field in expressions; none for names that have no such form.
 pub fn escape(name: &str) -> Option<String> {
-    const KEYWORDS: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if KEYWORDS.contains(&name) {
+    if words::is_keyword(name) {
         return Some(format!("__{name}__"));
     }
     let mut out = String::with_capacity(name.len());

@@ -233,12 +233,7 @@ impl Errors {
     }
 
     pub(super) fn quantity(&mut self, at: &At<'_>) {
-        let value = match at.value {
-            Value::String(text) => quantity::parse(text),
-            Value::Number(number) => quantity::parse(&number.to_string()),
-            _ => None,
-        };
-        match value {
+        match quantity::of(at.value) {
             None => self.invalid(
                 at,
                 "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",

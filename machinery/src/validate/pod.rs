@@ -206,17 +206,7 @@ fn environment(container: &At<'_>, errors: &mut Errors) {
 fn mounts(container: &At<'_>, volumes: &HashSet<&str>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for mount in container.field("volumeMounts").items() {
-        let (name, path) = (mount.field("name"), mount.field("mountPath"));
-        if name.is_empty() {
-            errors.required(&name, "");
-        } else if !volumes.contains(name.text()) {
-            errors.not_found(&name);
-        }
-        if path.is_empty() {
-            errors.required(&path, "");
-        } else if !seen.insert(path.text()) {
-            errors.invalid(&path, "must be unique");
-        }
+        used(&mount, "mountPath", "must be unique", volumes, &mut seen, errors);
         for field in ["subPath", "subPathExpr"] {
             volume::local_descending_path(&mount.field(field), errors);
         }
@@ -227,17 +217,29 @@ fn mounts(container: &At<'_>, volumes: &HashSet<&str>, errors: &mut Errors) {
         errors.if_set_one_of(&mount.field("mountPropagation"), &propagation);
     }
     for device in container.field("volumeDevices").items() {
-        let (name, path) = (device.field("name"), device.field("devicePath"));
-        if name.is_empty() {
-            errors.required(&name, "");
-        } else if !volumes.contains(name.text()) {
-            errors.not_found(&name);
-        }
-        if path.is_empty() {
-            errors.required(&path, "");
-        } else if !seen.insert(path.text()) {
-            errors.invalid(&path, "must not already exist in volumeMounts");
-        }
+        used(&device, "devicePath", "must not already exist in volumeMounts", volumes, &mut seen, errors);
+    }
+}
+
+/// The volume that a container uses, and where: `seen` are the places that are taken, `taken` is what to say of one of them.
+fn used<'v>(
+    at: &At<'v>,
+    place: &str,
+    taken: &str,
+    volumes: &HashSet<&str>,
+    seen: &mut HashSet<&'v str>,
+    errors: &mut Errors,
+) {
+    let (name, path) = (at.field("name"), at.field(place));
+    if name.is_empty() {
+        errors.required(&name, "");
+    } else if !volumes.contains(name.text()) {
+        errors.not_found(&name);
+    }
+    if path.is_empty() {
+        errors.required(&path, "");
+    } else if !seen.insert(path.text()) {
+        errors.invalid(&path, taken);
     }
 }
 
@@ -332,15 +334,10 @@ pub(super) fn resources(resources: &At<'_>, errors: &mut Errors) {
             errors.quantity(&amount);
         }
     }
-    let read = |v: &Value| match v {
-        Value::String(text) => quantity::parse(text),
-        Value::Number(number) => quantity::parse(&number.to_string()),
-        _ => None,
-    };
     let requests = resources.field("requests");
     for (name, request) in requests.entries() {
         let Some(limit) = limits.value.get(name) else { continue };
-        if let (Some(wanted), Some(most)) = (read(request.value), read(limit))
+        if let (Some(wanted), Some(most)) = (quantity::of(request.value), quantity::of(limit))
             && wanted > most
         {
             let shown = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);

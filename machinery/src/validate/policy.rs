@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cel::{
-        Environment, Type,
+        self, Environment, Type,
         admission::{self, Declared},
     },
     names,
@@ -116,7 +116,7 @@ fn variables(spec: &At<'_>, declared: &mut Declared, errors: &mut Errors) {
         let (name, expression) = (variable.field("name"), variable.field("expression"));
         if name.text().trim().is_empty() {
             errors.required(&name, "name is not specified");
-        } else if !is_identifier(name.text()) {
+        } else if !cel::is_identifier(name.text()) {
             errors.invalid(&name, "name is not a valid CEL identifier");
         }
         if expression.text().trim().is_empty() {
@@ -125,35 +125,6 @@ fn variables(spec: &At<'_>, declared: &mut Declared, errors: &mut Errors) {
             errors.invalid(&expression, &why);
         }
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
-        && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
-        && !RESERVED.contains(&name)
 }
 
 /// Compiles an expression that is there.

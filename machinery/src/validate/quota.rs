@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use super::check::{At, Errors};
-use crate::{names, quantity};
+use crate::{
+    names,
+    quantity::{self, NANOS},
+};
 
 /// What a quota may bound without a domain in the name.
 const STANDARD: &[&str] = &[
@@ -67,7 +70,7 @@ pub(super) fn quota(spec: &At<'_>, errors: &mut Errors) {
         errors.quantity(&amount);
         let counted = COUNTS.contains(&name.as_str()) || name.starts_with("count/");
         let value = amount.value.as_str().and_then(quantity::parse);
-        if counted && value.is_some_and(|n| n % ONE != 0) {
+        if counted && value.is_some_and(|n| n % NANOS != 0) {
             errors.invalid(&amount, "must be an integer");
         }
     }
@@ -121,9 +124,6 @@ pub(super) fn quota(spec: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// One, in the unit of [`quantity::parse`].
-const ONE: i128 = 1_000_000_000;
-
 fn applies(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
@@ -176,7 +176,7 @@ pub(super) fn limit_range(spec: &At<'_>, errors: &mut Errors) {
             }
         }
         for (_, ratio) in limit.field("maxLimitRequestRatio").entries() {
-            if ratio.value.as_str().and_then(quantity::parse).is_some_and(|n| n < ONE) {
+            if ratio.value.as_str().and_then(quantity::parse).is_some_and(|n| n < NANOS) {
                 let text = ratio.value.as_str().unwrap_or_default();
                 errors.invalid_value(&ratio, text, &format!("ratio {text} is less than 1"));
             }
@@ -187,11 +187,7 @@ pub(super) fn limit_range(spec: &At<'_>, errors: &mut Errors) {
 
 /// Defaults lie between the bounds, and the bounds are in order.
 fn bounds(limit: &At<'_>, errors: &mut Errors) {
-    let read = |at: &At<'_>| match at.value {
-        serde_json::Value::String(text) => quantity::parse(text),
-        serde_json::Value::Number(number) => quantity::parse(&number.to_string()),
-        _ => None,
-    };
+    let read = |at: &At<'_>| quantity::of(at.value);
     let shown = |at: &At<'_>| at.value.as_str().map_or_else(|| at.value.to_string(), str::to_owned);
     let (min, max) = (limit.field("min"), limit.field("max"));
     for (map, what) in [("default", "default"), ("defaultRequest", "default request")] {

@@ -1,8 +1,9 @@
 //! Quality of service class.
 
 use serde_json::Value;
+use vctl_machinery::quantity;
 
-use crate::{json::Json, quantity};
+use crate::json::Json;
 
 /// `Guaranteed`, `Burstable` or `BestEffort`, from requests and limits of CPU and memory.
 pub fn qos_class(pod: &Value) -> &'static str {

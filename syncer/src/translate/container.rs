@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use vctl_api::agent::{self, EnvVar, handler};
+use vctl_machinery::quantity;
 
 use super::{Context, environment, volume};
-use crate::{json::Json, quantity};
+use crate::json::Json;
 
 /// What a container may add when it may not have what is the worker's: the list of the level Baseline of the Pod Security Standards.
 pub(super) const CAPABILITIES: &[&str] = &[

@@ -1,9 +1,10 @@
 //! Fields of a pod as text: `fieldRef` and `resourceFieldRef`.
 
 use serde_json::Value;
+use vctl_machinery::quantity;
 
 use super::Context;
-use crate::{json::Json, quantity};
+use crate::json::Json;
 
 /// What a field reference gives.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,9 +108,9 @@ pub(super) fn resource(
     // A limit that is not set is what the node can give.
     let amount = amount.unwrap_or(match (kind, name) {
         ("limits", "cpu") => i128::from(context.node_cpu_millis) * 1_000_000,
-        ("limits", "memory") => i128::from(context.node_memory_bytes) * 1_000_000_000,
+        ("limits", "memory") => i128::from(context.node_memory_bytes) * quantity::NANOS,
         _ => 0,
     });
-    let divisor = reference.get("divisor").and_then(quantity::of).filter(|d| *d > 0).unwrap_or(1_000_000_000);
+    let divisor = reference.get("divisor").and_then(quantity::of).filter(|d| *d > 0).unwrap_or(quantity::NANOS);
     Ok(quantity::ceil(amount, divisor).to_string())
 }

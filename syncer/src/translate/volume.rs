@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use vctl_api::agent::{self, EmptyDir, File, Files, volume::Source};
+use vctl_machinery::quantity;
 
 use super::{
     Context, TokenSpec, environment,
     field::{self, Field},
 };
-use crate::{json::Json, quantity};
+use crate::json::Json;
 
 /// The CSI driver of directories on the worker's own disk: what the provisioner of the virtual clusters writes.
 pub(crate) const DRIVER: &str = "volumes.vctl.dev";

@@ -251,6 +251,7 @@ fn port_key(ports: &[Value]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::testing;
 
     fn service() -> Value {
         json!({
@@ -274,17 +275,8 @@ mod tests {
     }
 
     /// Gives created slices names, as the API server does.
-    fn store(plan: Plan, mut before: Vec<Value>) -> Vec<Value> {
-        before.retain(|s| !plan.delete.contains(s));
-        for slice in plan.update {
-            before.retain(|s| name(s) != name(&slice));
-            before.push(slice);
-        }
-        for (n, mut slice) in plan.create.into_iter().enumerate() {
-            slice["metadata"]["name"] = format!("web-{n}-{}", before.len()).into();
-            before.push(slice);
-        }
-        before
+    fn store(plan: Plan, before: Vec<Value>) -> Vec<Value> {
+        testing::stored(before, plan.create, plan.update, &plan.delete)
     }
 
     fn sizes(slices: &[Value]) -> Vec<usize> {

@@ -281,6 +281,7 @@ fn key(family: &str, ports: &[Value]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::testing;
 
     fn endpoints(subsets: Value) -> Value {
         json!({
@@ -294,18 +295,8 @@ mod tests {
         endpoints(json!([{ "addresses": [{ "ip": ip }], "ports": [{ "port": 80 }] }]))
     }
 
-    /// Gives what is created a name, as the API server does.
-    fn store(plan: Plan, mut before: Vec<Value>) -> Vec<Value> {
-        before.retain(|s| !plan.delete.contains(s));
-        for slice in plan.update {
-            before.retain(|s| name(s) != name(&slice));
-            before.push(slice);
-        }
-        for (n, mut slice) in plan.create.into_iter().enumerate() {
-            slice["metadata"]["name"] = format!("db-{n}-{}", before.len()).into();
-            before.push(slice);
-        }
-        before
+    fn store(plan: Plan, before: Vec<Value>) -> Vec<Value> {
+        testing::stored(before, plan.create, plan.update, &plan.delete)
     }
 
     #[test]

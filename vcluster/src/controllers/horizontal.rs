@@ -8,7 +8,7 @@ mod status;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use vctl_machinery::{selector::LabelSelector, status::ApiError};
+use vctl_machinery::{quantity::thousandths, selector::LabelSelector, status::ApiError};
 
 use super::{
     context::{Context, Failure},
@@ -157,7 +157,7 @@ impl Autoscaler<'_> {
     /// How far use may be from its target.
     fn tolerance(&self) -> Tolerance {
         let of = |direction: &str| {
-            let given = self.object["spec"]["behavior"][direction].get("tolerance").and_then(calculate::millis);
+            let given = self.object["spec"]["behavior"][direction].get("tolerance").and_then(thousandths);
             given.map_or(TOLERANCE, |millis| millis as f64 / 1000.0)
         };
         Tolerance { up: of("scaleUp"), down: of("scaleDown") }

@@ -5,7 +5,6 @@
 
 pub(super) mod affinity;
 mod fit;
-pub(super) mod quantity;
 mod volumes;
 
 use jiff::Timestamp;

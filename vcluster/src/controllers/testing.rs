@@ -16,7 +16,7 @@ use vctl_store::{Expect, Key, ListOptions, MemoryStore, Scope, Store, StoreError
 use super::{
     Clients,
     dispatch::{FOREGROUND, ORPHAN},
-    object::{is_deleting, list, rfc3339, text, uid},
+    object::{is_deleting, list, name, rfc3339, text, uid},
 };
 use crate::client::{Client, Listed};
 
@@ -307,4 +307,19 @@ impl Client for FakeClient {
         }
         Ok(after)
     }
+}
+
+/// The objects after a plan was carried out. What is created gets a name, as the API server gives one.
+pub(super) fn stored(mut before: Vec<Value>, create: Vec<Value>, update: Vec<Value>, delete: &[Value]) -> Vec<Value> {
+    before.retain(|object| !delete.contains(object));
+    for object in update {
+        before.retain(|old| name(old) != name(&object));
+        before.push(object);
+    }
+    for (n, mut object) in create.into_iter().enumerate() {
+        let prefix = text(&object, "/metadata/generateName").to_owned();
+        object["metadata"]["name"] = format!("{prefix}{n}-{}", before.len()).into();
+        before.push(object);
+    }
+    before
 }

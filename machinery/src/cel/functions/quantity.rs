@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use crate::{cel::value::Value, quantity};
+use crate::{
+    cel::value::Value,
+    quantity::{self, NANOS},
+};
 
 /// A quantity in billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity(pub(in crate::cel) i128);
-
-const NANOS: i128 = 1_000_000_000;
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

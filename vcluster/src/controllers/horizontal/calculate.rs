@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use vctl_machinery::quantity::thousandths;
 
 use crate::controllers::{
     object::{condition, is_deleting, list, name, text, time},
@@ -121,7 +122,7 @@ impl Situation<'_> {
     }
 
     fn request(&self, pod: &Value) -> Result<i64, String> {
-        let of = |at: &Value| at["resources"]["requests"].get(self.resource).and_then(millis);
+        let of = |at: &Value| at["resources"]["requests"].get(self.resource).and_then(thousandths);
         if self.container.is_empty()
             && let Some(whole) = of(&pod["spec"])
         {
@@ -237,19 +238,12 @@ fn ceil(replicas: f64) -> i64 {
     replicas.ceil().min(f64::from(i32::MAX)) as i64
 }
 
-/// A quantity in thousandths, rounded up.
-pub(super) fn millis(quantity: &Value) -> Option<i64> {
-    let text = quantity.as_str().map(str::to_owned).or_else(|| quantity.is_number().then(|| quantity.to_string()))?;
-    let nanos = vctl_machinery::quantity::parse(&text)?;
-    i64::try_from(nanos.div_euclid(1_000_000) + i128::from(nanos.rem_euclid(1_000_000) != 0)).ok()
-}
-
 /// What `PodMetrics` say of a resource: of all containers together, or of one.
 pub(super) fn samples(metrics: &[Value], resource: &str, container: &str) -> Result<Samples, String> {
     let mut samples = Samples::new();
     for metric in metrics {
         let containers = list(metric, "/containers");
-        let used = |c: &Value| c["usage"].get(resource).and_then(millis);
+        let used = |c: &Value| c["usage"].get(resource).and_then(thousandths);
         let value = if container.is_empty() {
             containers.iter().map(used).sum::<Option<i64>>().filter(|_| !containers.is_empty())
         } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use vctl_machinery::selector::LabelSelector;
+use vctl_machinery::{quantity::thousandths, selector::LabelSelector};
 
 use super::{
     Autoscaler,
@@ -151,7 +151,7 @@ async fn resource(
 ) -> Result<Found, String> {
     let spec = &metric[source];
     let (of, container) = (text(spec, "/name"), text(spec, "/container"));
-    let (target, what) = if let Some(average) = spec["target"].get("averageValue").and_then(calculate::millis) {
+    let (target, what) = if let Some(average) = spec["target"].get("averageValue").and_then(thousandths) {
         (Target::Average(average), "usage")
     } else if let Some(percent) = int(spec, "/target/averageUtilization") {
         (Target::Utilization(percent), "utilization")

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use vctl_machinery::quantity;
 
 use super::{
-    affinity, quantity,
+    affinity,
     volumes::{PodClaims, Storage},
 };
 use crate::controllers::{
@@ -136,7 +137,7 @@ impl Node<'_> {
             return Some((vec!["node(s) didn't have free ports for the requested pod ports".into()], false));
         }
         let mut why = Vec::new();
-        if self.offered.get("pods").is_some_and(|most| (self.pods + 1) * 1_000_000_000 > *most) {
+        if self.offered.get("pods").is_some_and(|most| (self.pods + 1) * quantity::NANOS > *most) {
             why.push("Too many pods".to_owned());
         }
         for (resource, amount) in requests(pod) {
@@ -158,17 +159,8 @@ impl Node<'_> {
 }
 
 fn amounts(list: Option<&Value>) -> Amounts {
-    let empty = Map::new();
-    let map = list.and_then(Value::as_object).unwrap_or(&empty);
-    map.iter()
-        .filter_map(|(resource, amount)| {
-            let parsed = match amount {
-                Value::String(text) => quantity::parse(text),
-                number => quantity::parse(&number.to_string()),
-            };
-            Some((resource.clone(), parsed?))
-        })
-        .collect()
+    let amounts = list.and_then(Value::as_object).into_iter().flatten();
+    amounts.filter_map(|(resource, amount)| Some((resource.clone(), quantity::of(amount)?))).collect()
 }
 
 fn add(to: &mut Amounts, from: &Amounts) {

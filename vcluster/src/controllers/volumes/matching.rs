@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use vctl_machinery::selector::LabelSelector;
+use vctl_machinery::{quantity, selector::LabelSelector};
 
 use crate::controllers::{
     object::{annotation, is_deleting, labels, list, name, namespace, text, uid},
-    scheduler::{affinity, quantity},
+    scheduler::affinity,
 };
 
 /// The binding is complete: whoever changes it afterwards loses the volume.
@@ -38,11 +38,7 @@ pub(in crate::controllers) fn is_for(volume: &Value, claim: &Value) -> bool {
 }
 
 fn amount(object: &Value, pointer: &str) -> i128 {
-    match object.pointer(pointer) {
-        Some(Value::String(text)) => quantity::parse(text).unwrap_or_default(),
-        Some(Value::Number(number)) => quantity::parse(&number.to_string()).unwrap_or_default(),
-        _ => 0,
-    }
+    object.pointer(pointer).and_then(quantity::of).unwrap_or_default()
 }
 
 /// What a claim asks for, in billionths of a byte.
