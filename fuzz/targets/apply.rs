@@ -43,7 +43,10 @@ fuzz_target!(|data: &[u8]| {
         }
         let Ok(applied) = apply(descriptor, live.as_ref(), &wanted, &manager, choice & 8 == 0) else { continue };
         let again = apply(descriptor, Some(&applied), &wanted, &manager, true).expect("what was applied applies again");
-        assert_eq!(again, applied, "a second time changes nothing");
+        // Where nobody owns anything, what is there is taken to be somebody's from before.
+        if applied["metadata"]["managedFields"].is_array() {
+            assert_eq!(again, applied, "a second time changes nothing");
+        }
         live = Some(applied);
     }
 });

@@ -72,7 +72,8 @@ fn add(field: &Field, value: wire::Wire<'_>, out: &mut Map<String, Value>, depth
         }
         kind => {
             let json = one(kind, value, depth)?;
-            if json.is_null() || (is_zero(&json) && !field.is_required(MinorVersion::DEFAULT) && !field.pointer) {
+            let left_out = is_scalar(kind) && is_zero(&json);
+            if json.is_null() || (left_out && !field.is_required(MinorVersion::DEFAULT) && !field.pointer) {
                 out.remove(field.name);
             } else if let (Some(Value::Object(there)), Value::Object(more)) = (out.get_mut(field.name), &json) {
                 // A message that comes twice is merged, as protobuf has it.
@@ -93,6 +94,12 @@ fn strings(bytes: &[u8], of: &FieldType, depth: usize) -> Result<Value, String> 
         }
     }
     Ok(Value::Array(items))
+}
+
+/// Whether values are no structs in Go; `omitempty` never leaves a struct out, such as that of any JSON, even if it is printed as `false`.
+fn is_scalar(kind: &FieldType) -> bool {
+    use FieldType::{Bool, Bytes, Int32, Int64, Number, String};
+    matches!(kind, Bool | Bytes | Int32 | Int64 | Number | String)
 }
 
 /// Whether Go's `omitempty` leaves a scalar out.

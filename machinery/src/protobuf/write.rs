@@ -135,7 +135,7 @@ fn either(kind: &FieldType, value: &Value) -> Vec<u8> {
         graph().named("apiextensions.v1.JSONSchemaProps").map(|at| message(graph().get(at), map)).unwrap_or_default()
     };
     match value {
-        Value::Bool(allows) => wire::put_integer(&mut out, 1, i64::from(*allows)),
+        Value::Bool(allows) if of_bool => wire::put_integer(&mut out, 1, i64::from(*allows)),
         Value::Object(map) => {
             if of_bool {
                 wire::put_integer(&mut out, 1, 1);

@@ -1,5 +1,7 @@
 //! Strict decoding: what Go's decoder makes of a document.
 
+mod either;
+
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -129,14 +131,7 @@ impl Decoder {
         match kind {
             FieldType::Any | FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json => Ok(()),
             FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings => {
-                let Some(schema) = self.graph.named("apiextensions.v1.JSONSchemaProps") else { return Ok(()) };
-                let of = self.graph.get(schema);
-                match value {
-                    Value::Array(items) => {
-                        items.iter_mut().enumerate().try_for_each(|(i, v)| self.object(of, v, Path::Item(&path, i)))
-                    }
-                    other => self.object(of, other, path),
-                }
+                self.either(kind, value, path)
             }
             FieldType::String if value.is_string() => Ok(()),
             FieldType::String => wrong(value, "string"),

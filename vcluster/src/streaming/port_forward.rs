@@ -14,6 +14,8 @@ use crate::streams::{ContainerTarget, PodStreams};
 
 /// Connections of one session at a time.
 const MAX_CONNECTIONS: usize = 1024;
+/// Longest id of a pair of streams; client-go counts. Those that wait for the other one are kept.
+const MAX_REQUEST_ID: usize = 64;
 const BUFFER: usize = 32 * 1024;
 
 /// The half-open pairs and running connections of a session.
@@ -54,8 +56,10 @@ where
                 let header = |name: &str| headers.get(name).map(String::as_str).unwrap_or_default();
                 let port = header("port").parse::<u16>().ok().filter(|port| *port != 0);
                 let kind = header("streamtype");
-                let full = session.connections.len() + session.waiting.len() >= MAX_CONNECTIONS;
-                let (Some(port), "error" | "data", false) = (port, kind, full) else {
+                let request = header("requestid").to_owned();
+                let too_much = request.len() > MAX_REQUEST_ID
+                    || session.connections.len() + session.waiting.len() >= MAX_CONNECTIONS;
+                let (Some(port), "error" | "data", false) = (port, kind, too_much) else {
                     if writer.reset(stream).await.is_err() {
                         return Ok(());
                     }
@@ -64,7 +68,6 @@ where
                 if writer.reply(stream).await.is_err() {
                     return Ok(());
                 }
-                let request = header("requestid").to_owned();
                 let pair = session.waiting.entry(request.clone()).or_default();
                 if kind == "error" {
                     pair.0 = Some(stream)
@@ -263,5 +266,22 @@ mod tests {
     async fn a_refused_connection_says_why() {
         converse("81", b"", b"error forwarding port 81 to pod default/p: Internal error occurred: connection refused")
             .await;
+    }
+
+    #[tokio::test]
+    async fn ids_that_nobody_counts_up_to_are_refused() {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let (mut from_server, mut to_server) = tokio::io::split(client);
+        let tasks = Tasks::new();
+        let streams: Arc<dyn PodStreams> = Arc::new(Echo);
+        let mut compressor = testing::ClientCompressor::new().unwrap();
+        let id = "9".repeat(60_000);
+        let headers = [("streamtype", "error"), ("port", "80"), ("requestid", id.as_str())];
+        to_server.write_all(&testing::open(&mut compressor, 1, &headers)).await.unwrap();
+        to_server.shutdown().await.unwrap();
+        serve(server, &target(), &streams, &tasks).await;
+        let mut reset = [0; 12];
+        from_server.read_exact(&mut reset).await.unwrap();
+        assert_eq!(reset, [0x80, 3, 0, 3, 0, 0, 0, 8, 0, 0, 0, 1], "RST_STREAM");
     }
 }
