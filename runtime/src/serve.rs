@@ -33,7 +33,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 pub use self::stalled::{MustRead, Reading};
-use self::{opening::Opening, stalled::Stalled};
+use self::{
+    opening::{Begun, Opening},
+    stalled::Stalled,
+};
 use crate::tasks::Tasks;
 
 /// How long a client may take.
@@ -41,13 +44,15 @@ use crate::tasks::Tasks;
 struct TimeLimits {
     /// For the TLS handshake.
     handshake: Duration,
-    /// To begin with its first request, and for the header of each.
+    /// For the header of its first request, or to say that it speaks HTTP/2.
     header: Duration,
+    /// From one request on HTTP/1 to the end of the next one's header.
+    idle: Duration,
 }
 
 impl Default for TimeLimits {
     fn default() -> Self {
-        Self { handshake: Duration::from_secs(10), header: Duration::from_secs(30) }
+        Self { handshake: Duration::from_secs(10), header: Duration::from_secs(30), idle: Duration::from_secs(90) }
     }
 }
 
@@ -289,11 +294,12 @@ impl Server {
             .map_err(|e| format!("TLS handshake failed: {e}"))?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
-        let must_read = MustRead::default();
-        let service = Requests { router: self.router.clone(), certificates, peer, must_read: must_read.clone() };
-        let opening = Opening::new(Stalled::new(stream, must_read, STALL_LIMIT), self.limits.header);
+        let (must_read, begun) = (MustRead::default(), Begun::default());
+        let opening =
+            Opening::new(Stalled::new(stream, must_read.clone(), STALL_LIMIT), begun.clone(), self.limits.header);
+        let service = Requests { router: self.router.clone(), certificates, peer, must_read, begun };
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header).max_buf_size(64 * 1024);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle).max_buf_size(64 * 1024);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -323,6 +329,7 @@ struct Requests {
     certificates: PeerCertificates,
     peer: Peer,
     must_read: MustRead,
+    begun: Begun,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for Requests {
@@ -331,6 +338,7 @@ impl hyper::service::Service<http::Request<Incoming>> for Requests {
     type Future = RouteFuture<Infallible>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        self.begun.tell();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.certificates.clone());
         request.extensions_mut().insert(self.peer.clone());

@@ -201,7 +201,8 @@ async fn a_header_that_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn who_is_slow_to_say_what_it_wants_is_cut_off() {
-    let limits = TimeLimits { handshake: Duration::from_millis(200), header: Duration::from_millis(200) };
+    let soon = Duration::from_millis(200);
+    let limits = TimeLimits { handshake: soon, header: soon, ..TimeLimits::default() };
     let fixture = Fixture::start(limits).await;
     // No handshake at all.
     let mut stream = TcpStream::connect(fixture.address).await.unwrap();
@@ -229,4 +230,15 @@ async fn who_is_slow_to_say_what_it_wants_is_cut_off() {
     tokio::time::timeout(PATIENCE, cut).await.expect("cut off");
     assert_eq!(fixture.handled.load(Ordering::SeqCst), 0);
     assert!(fixture.serves().await);
+}
+
+#[tokio::test]
+async fn between_requests_a_client_may_be_idle_for_a_time_of_its_own() {
+    let idle = Duration::from_secs(1);
+    let fixture = Fixture::start(TimeLimits { idle, ..TimeLimits::default() }).await;
+    let mut stream = fixture.connect(b"http/1.1").await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let begun = tokio::time::Instant::now();
+    assert!(read_all(&mut stream).await.ends_with(b"here"));
+    assert!(begun.elapsed() >= idle, "{:?}", begun.elapsed());
 }
