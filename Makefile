@@ -54,7 +54,7 @@ bench: ## print the figures of docs/benchmarks.md
 	@scripts/setup bench
 	@scripts/web
 	cargo build --locked --release --package vctl --package vctl-bench
-	VCTL_BIN=$(CURDIR)/target/release/vctl cargo run --quiet --locked --release --package vctl-bench -- all
+	VCTL_BIN=$(CURDIR)/target/release/vctl $(CURDIR)/target/release/vctl-bench all
 
 fuzz: ## fuzz what reads bytes of clients, VCTL_FUZZ_SECONDS (60) for each target; needs a nightly toolchain
 	@scripts/fuzz
