@@ -1,6 +1,7 @@
 # Two commands do everything: `make demo` shows vctl at work, `make test` runs what CI runs.
 SHELL := /bin/bash
 export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
 .PHONY: help demo down web web-check test lint unit conformance soak bench fuzz generate setup setup-tools
 
@@ -46,7 +47,7 @@ conformance: setup-tools ## upstream's API conformance behaviours, told again; p
 # The informers' soak is part of `make test` for 20 seconds; so are the kills of the store, 20 and 10 of them.
 soak: setup-tools ## five minutes of informers, kubectl wait and helm --wait under load, cuts, compaction and a kill; 200 kills of the store
 	cargo build --locked --release --package vctl
-	VCTL_BIN=$(CURDIR)/target/release/vctl VCTL_SOAK_SECONDS=$(or $(VCTL_SOAK_SECONDS),300) \
+	VCTL_BIN=$(TARGET)/release/vctl VCTL_SOAK_SECONDS=$(or $(VCTL_SOAK_SECONDS),300) \
 		cargo test --quiet --locked --package vctl-tests --test soak informers -- --nocapture
 	VCTL_KILLS=$(or $(VCTL_KILLS),200) cargo test --quiet --locked --package vctl-store survives
 
@@ -54,7 +55,7 @@ bench: ## print the figures of docs/benchmarks.md
 	@scripts/setup bench
 	@scripts/web
 	cargo build --locked --release --package vctl --package vctl-bench
-	VCTL_BIN=$(CURDIR)/target/release/vctl $(CURDIR)/target/release/vctl-bench all
+	VCTL_BIN=$(TARGET)/release/vctl $(TARGET)/release/vctl-bench all
 
 fuzz: ## fuzz what reads bytes of clients, VCTL_FUZZ_SECONDS (60) for each target; needs a nightly toolchain
 	@scripts/fuzz
