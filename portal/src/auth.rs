@@ -60,6 +60,15 @@ impl Auth {
         Self { documents, clock, token, public_url, signer: OnceCell::new(), may_use }
     }
 
+    /// What somebody may do inside of an environment. What the credential allows is not looked at.
+    pub(crate) async fn use_of(
+        &self,
+        identity: &Identity,
+        environment: &crate::documents::EnvironmentDoc,
+    ) -> Result<may_use::EnvironmentUse, Error> {
+        self.may_use.may_use(identity, environment).await
+    }
+
     /// Who has this bearer token.
     pub(crate) async fn bearer(&self, token: &str) -> Result<Identity, Error> {
         if self.token.matches(token) {

@@ -4,6 +4,7 @@ mod authentication;
 mod authority;
 mod backup;
 pub(crate) mod changes;
+mod kubernetes;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use vctl_machinery::version::MinorVersion;
 use vctl_runtime::clock::Clock;
 use vctl_store::{Expect, Revision, StoreError, Write};
 
+pub(crate) use self::kubernetes::KubernetesRequest;
 use crate::{
     documents::{AuditDoc, Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, audit, put},
     error::{Error, nearest},

@@ -8,6 +8,7 @@ mod backup;
 mod body;
 mod events;
 mod guard;
+mod kube;
 mod lifecycle;
 mod pages;
 pub mod problem;
@@ -75,6 +76,11 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/api/v1/environments/{name}", SignedIn, get(api::get_environment)),
         row("DELETE", "/api/v1/environments/{name}", SignedIn, delete(api::delete_environment)),
         row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
+        row("GET", "/api/v1/environments/{name}/kube/{*path}", SignedIn, get(kube::serve)),
+        row("POST", "/api/v1/environments/{name}/kube/{*path}", SignedIn, post(kube::serve)),
+        row("PUT", "/api/v1/environments/{name}/kube/{*path}", SignedIn, put(kube::serve)),
+        row("PATCH", "/api/v1/environments/{name}/kube/{*path}", SignedIn, patch(kube::serve)),
+        row("DELETE", "/api/v1/environments/{name}/kube/{*path}", SignedIn, delete(kube::serve)),
         row("GET", "/api/v1/environments/{name}/authentication", SignedIn, get(api::get_authentication)),
         row("PUT", "/api/v1/environments/{name}/authentication", Admin, put(api::set_authentication)),
         row("POST", "/api/v1/environments/{name}/rotate-ca", Admin, post(api::rotate_ca)),

@@ -2,6 +2,7 @@
 //!
 //! Every call may be repeated after a crash and must then have the same effect as one call.
 
+use axum::body::Body;
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{
@@ -90,6 +91,17 @@ pub enum AuthorityStep {
     Drop,
 }
 
+/// Who asks an environment's Kubernetes API by way of the portal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubernetesUser {
+    /// User name.
+    pub name: String,
+    /// Stable id.
+    pub uid: String,
+    /// Whether they may do everything in it, or only see what the role `view` shows.
+    pub admin: bool,
+}
+
 /// The virtual control planes.
 #[async_trait::async_trait]
 pub trait ControlPlanes: Send + Sync {
@@ -160,6 +172,16 @@ pub trait ControlPlanes: Send + Sync {
 
     /// A kubeconfig for its administrator, as YAML. Its context is named `vctl_NAME`.
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError>;
+
+    /// Answers a request to its API server, which has come by way of the portal and has been authenticated there. The request's path is
+    /// that of the API server; `prefix` is what was taken off it.
+    async fn serve(
+        &self,
+        name: &EnvironmentName,
+        user: KubernetesUser,
+        prefix: String,
+        request: http::Request<Body>,
+    ) -> http::Response<Body>;
 
     /// Address of its API server.
     fn server(&self, name: &EnvironmentName) -> String;

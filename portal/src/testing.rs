@@ -27,7 +27,7 @@ use crate::{
     JobsConfig, Portal, PortalConfig,
     documents::EnvironmentDoc,
     jobs::{ended, runner::Runner},
-    ports::{Applied, AuthorityStep, ControlPlanes, PortError, Readiness, Workers, Workload},
+    ports::{Applied, AuthorityStep, ControlPlanes, KubernetesUser, PortError, Readiness, Workers, Workload},
 };
 
 /// Played control planes. What was done to them is their state, so that a repeated call shows.
@@ -205,6 +205,30 @@ impl ControlPlanes for FakePlanes {
 
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
         Ok(format!("kubeconfig of {name}"))
+    }
+
+    async fn serve(
+        &self,
+        name: &EnvironmentName,
+        user: KubernetesUser,
+        prefix: String,
+        request: Request<Body>,
+    ) -> Response<Body> {
+        let headers: BTreeMap<_, _> = request
+            .headers()
+            .iter()
+            .map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()))
+            .collect();
+        let said = json!({
+            "environment": name.as_str(), "user": user.name, "admin": user.admin, "prefix": prefix,
+            "uri": request.uri().to_string(), "headers": headers,
+        });
+        let mut response = Response::new(Body::from(said.to_string()));
+        for (name, value) in [("content-type", "text/html"), ("set-cookie", "a=b"), ("refresh", "0"), ("audit-id", "1")]
+        {
+            response.headers_mut().insert(name, http::HeaderValue::from_static(value));
+        }
+        response
     }
 
     fn server(&self, name: &EnvironmentName) -> String {

@@ -5,4 +5,5 @@ mod authority;
 mod backup;
 mod environments;
 mod jobs;
+mod kubernetes;
 mod lifecycle;

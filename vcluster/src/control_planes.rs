@@ -59,6 +59,10 @@ pub struct Peer {
 #[derive(Debug, Clone)]
 pub struct Prefix(pub String);
 
+/// Who asks, when the process itself has found that out: an extension of the request, which nothing on the wire can set.
+#[derive(Debug, Clone)]
+pub(crate) struct Authenticated(pub(crate) Arc<User>);
+
 /// What a new cluster is to be.
 #[derive(Debug, Clone, Default)]
 pub struct NewCluster {
@@ -322,6 +326,13 @@ impl ControlPlanes {
             Ok(plane) => server::serve(plane, request, peer).await,
             Err(e) => server::respond::error(&e),
         }
+    }
+
+    /// As [`Self::handle`], for a request whose user the caller has authenticated; what it says of who asks is not looked at, except for
+    /// impersonation.
+    pub async fn handle_as(&self, name: &str, user: User, mut request: Request<Body>, peer: Peer) -> Response<Body> {
+        request.extensions_mut().insert(Authenticated(Arc::new(user)));
+        self.handle(name, request, peer).await
     }
 
     /// The version of Kubernetes that a cluster is.

@@ -28,7 +28,7 @@ use crate::{
     api_metrics::Observation,
     authentication,
     authorization::{self, rules::Attributes},
-    control_planes::{Peer, Prefix},
+    control_planes::{Authenticated, Peer, Prefix},
     fairness,
     objects::{Call, FieldValidation},
     plane::Plane,
@@ -68,7 +68,10 @@ async fn run(
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let info = RequestInfo::new(request.method(), request.uri().path(), &query);
     observation.is(&info, &query, request.headers());
-    let user = authentication::authenticate(&plane, request.headers(), &peer).await?;
+    let user = match request.extensions().get::<Authenticated>() {
+        Some(Authenticated(user)) => user.clone(),
+        None => authentication::authenticate(&plane, request.headers(), &peer).await?,
+    };
     let user = authentication::impersonate(&plane, user, request.headers()).await?;
     let admitted = match fairness::admit(&plane, &user, &info).await? {
         Ok(admitted) => admitted,

@@ -2,22 +2,29 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
 use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError, version::MinorVersion};
 use vctl_portal::ports::{self, Applied, AuthorityStep, PortError, Readiness, UnreadyPod, Workload};
+use vctl_runtime::serve::Peer;
 use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
 use vctl_vcluster::{
     NewCluster,
     client::Client,
-    control_planes::{ControlPlanes, check_authentication},
-    user::User,
+    control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix, check_authentication},
+    user::{AUTHENTICATED, MASTERS, User},
 };
 
 /// The field manager and identity of what templates bring.
 const TEMPLATE_MANAGER: &str = "vctl-template";
+
+/// Groups of people who come by way of the portal: everybody, who may do everything, who may see what the role `view` shows.
+const PLATFORM_USER: &str = "vctl:user";
+const PLATFORM_ADMIN: &str = "vctl:environment-admin";
+const PLATFORM_VIEWER: &str = "vctl:environment-viewer";
 
 /// Joins the virtual control planes and the workers' hub for the portal.
 pub(crate) struct Planes {
@@ -211,6 +218,22 @@ impl ports::ControlPlanes for Planes {
 
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
         self.planes.kubeconfig(name, &self.server(name)).await.map_err(port)
+    }
+
+    async fn serve(
+        &self,
+        name: &EnvironmentName,
+        user: ports::KubernetesUser,
+        prefix: String,
+        mut request: http::Request<Body>,
+    ) -> http::Response<Body> {
+        let role = if user.admin { [PLATFORM_ADMIN, MASTERS].as_slice() } else { &[PLATFORM_VIEWER] };
+        let groups = role.iter().chain(&[PLATFORM_USER, AUTHENTICATED]).map(|group| (*group).to_owned());
+        let mut known = User::new(user.name, groups);
+        known.uid = user.uid;
+        request.extensions_mut().insert(Prefix(prefix));
+        let address = request.extensions().get::<Peer>().map(ToString::to_string).unwrap_or_default();
+        self.planes.handle_as(name.as_str(), known, request, ClusterPeer { address, ..ClusterPeer::default() }).await
     }
 
     fn server(&self, name: &EnvironmentName) -> String {

@@ -27,6 +27,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
+/// For what a tenant may have written: nothing in it does anything.
+const FOREIGN_POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
+
 const HEADERS: [(HeaderName, &str); 8] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -60,9 +63,13 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
         response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = Body::from(body);
     }
+    let foreign = response.extensions().get::<super::kube::Foreign>().is_some();
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+    if foreign {
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(FOREIGN_POLICY));
     }
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -36,6 +36,11 @@ POST /api/v1/environments SignedIn
 GET /api/v1/environments/{name} SignedIn
 DELETE /api/v1/environments/{name} SignedIn
 GET /api/v1/environments/{name}/kubeconfig SignedIn
+GET /api/v1/environments/{name}/kube/{*path} SignedIn
+POST /api/v1/environments/{name}/kube/{*path} SignedIn
+PUT /api/v1/environments/{name}/kube/{*path} SignedIn
+PATCH /api/v1/environments/{name}/kube/{*path} SignedIn
+DELETE /api/v1/environments/{name}/kube/{*path} SignedIn
 GET /api/v1/environments/{name}/authentication SignedIn
 PUT /api/v1/environments/{name}/authentication Admin
 POST /api/v1/environments/{name}/rotate-ca Admin

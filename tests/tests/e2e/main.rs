@@ -3,6 +3,7 @@
 mod backup;
 mod bad_input;
 mod client;
+mod console;
 mod containers_podman;
 mod crash;
 mod custom_resources;

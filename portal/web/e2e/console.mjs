@@ -1,0 +1,244 @@
+// Drives the console as a person does, in Debian's Chromium: signs in, makes an environment, sees it become ready, looks into it, and
+// checks every page at two widths in two colour schemes with axe-core. Run by tests/tests/e2e/console.rs.
+//
+//   VCTL_LINK   sign-in link      VCTL_OUT   directory for screenshots, downloads and figures
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const link = process.env.VCTL_LINK;
+const out = process.env.VCTL_OUT;
+assert(link && out, "VCTL_LINK and VCTL_OUT are needed");
+mkdirSync(out, { recursive: true });
+const origin = new URL(link).origin;
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const WAIT = 60_000;
+
+const browser = await chromium.launch({
+  executablePath: process.env.VCTL_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const complaints = [];
+
+async function open(options) {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, acceptDownloads: true, ...options });
+  // What the page's own policy has stopped.
+  await context.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(WAIT);
+  page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error.stack ?? error}`));
+  page.on("console", (message) => {
+    // Answers of 404 and the like are told by the browser itself; pages show them.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(origin) && !url.startsWith("blob:") && !url.startsWith("data:")) complaints.push(`a request to ${url}`);
+  });
+  return { context, page };
+}
+
+async function checked(page, name) {
+  await page.screenshot({ path: join(out, `${name}.png`) });
+  await page.evaluate(axe);
+  const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const serious = result.violations.filter((violation) => violation.impact === "serious" || violation.impact === "critical");
+  for (const violation of serious) {
+    for (const node of violation.nodes.slice(0, 4)) complaints.push(`axe, ${name}: ${violation.id}: ${node.target.join(" ")}: ${node.failureSummary?.split("\n").slice(0, 2).join(" ")}`);
+  }
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  if (wide > 0) complaints.push(`${name}: the page is ${wide} px wider than the window`);
+}
+
+const { context, page } = await open({ viewport: { width: 1440, height: 900 }, colorScheme: "light" });
+
+// Without a session there is a page that says how to sign in, and nothing else.
+const stranger = await page.goto(`${origin}/environments/x`);
+assert.equal(stranger.status(), 401);
+await checked(page, "sign-in");
+
+await page.goto(link);
+await page.waitForURL(`${origin}/`);
+await page.getByRole("heading", { name: "Environments", exact: true }).waitFor();
+await page.getByRole("status").filter({ hasText: "Live" }).first().waitFor();
+await checked(page, "no-environments");
+
+// The wizard says what is wrong before the server is asked.
+await page.getByRole("link", { name: "New environment" }).first().click();
+await page.getByRole("radio", { name: /blank/ }).check({ force: true });
+const name = page.getByRole("textbox", { name: /^Name/ });
+await name.fill("My Env");
+await page.getByText("Begin with a lower-case letter").waitFor();
+await name.fill("console-test");
+const asked = Date.now();
+await page.getByRole("button", { name: "Create environment" }).click();
+await page.waitForURL(`${origin}/environments/console-test`);
+// Live: nothing is reloaded.
+await page.locator("h1 .state.good", { hasText: "Ready" }).waitFor();
+const ready = Date.now() - asked;
+await page.locator(".step.succeeded").first().waitFor();
+
+// The kubeconfig comes as a file.
+const [downloaded] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Kubeconfig" }).click()]);
+assert.equal(downloaded.suggestedFilename(), "console-test.kubeconfig");
+await downloaded.saveAs(join(out, "console-test.kubeconfig"));
+
+// Something to look at, made through the environment's own API with the session of the browser.
+const made = await page.evaluate(async () => {
+  const { csrfToken } = await (await fetch("/api/v1/session")).json();
+  const deployment = {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "web", labels: { note: "x" } },
+    spec: { replicas: 2, selector: { matchLabels: { app: "web" } }, template: { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "web", image: "web:1" }] } } },
+  };
+  const to = "/api/v1/environments/console-test/kube/apis/apps/v1/namespaces/default/deployments";
+  const post = (headers) => fetch(to, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(deployment) });
+  return { forged: (await post({})).status, real: (await post({ "x-csrf-token": csrfToken })).status };
+});
+assert.deepEqual(made, { forged: 403, real: 201 });
+
+// The explorer is live too.
+await page.getByRole("navigation", { name: "Environment", exact: true }).getByRole("link", { name: "Resources" }).click();
+const pods = page.getByRole("table", { name: "pods" });
+await pods.getByRole("cell", { name: "Running" }).nth(1).waitFor();
+await page.getByRole("navigation", { name: "Kinds" }).getByRole("link", { name: "Deployment" }).click();
+await page.getByRole("table", { name: "deployments" }).getByRole("link", { name: "web" }).click();
+await page.getByText("Owned by and owner of").waitFor();
+await page.locator(".tree a", { hasText: /^web-.*-/ }).first().waitFor();
+
+// Its YAML: a change is shown by the server before it is made.
+await page.getByRole("button", { name: "YAML" }).click();
+await page.getByRole("button", { name: "Edit" }).click();
+const editor = page.getByRole("textbox", { name: "YAML of web" });
+await editor.click();
+const text = await page.evaluate(() => document.querySelector(".editor").shadowRoot.querySelector(".cm-content").innerText);
+assert(text.includes("replicas: 2"), text);
+await page.keyboard.press("Control+a");
+await page.keyboard.insertText(text.replace("replicas: 2", "replicas: 3").replaceAll(/\n\n/g, "\n"));
+await page.getByRole("button", { name: "Review changes" }).click();
+await page.getByRole("heading", { name: "What the server would store" }).waitFor();
+await page.locator(".dialog .editor").waitFor();
+await checked(page, "yaml-diff");
+await page.getByRole("button", { name: "Apply" }).click();
+await page.getByText("Deployment web was changed").waitFor();
+await page.goto(`${origin}/environments/console-test/resources/pods`);
+await pods.getByRole("cell", { name: "Running" }).nth(2).waitFor();
+const pod = await pods.getByRole("link").first().getAttribute("href");
+
+// Navigating the browser to the API of an environment shows nothing: what is in there is a tenant's.
+const raw = await page.goto(`${origin}/api/v1/environments/console-test/kube/api/v1/pods`);
+assert.equal(raw.status(), 403);
+
+// The keyboard alone: skip link first, then the navigation; Escape closes a dialog and the focus goes back.
+await page.goto(`${origin}/environments/console-test`);
+const remove = page.getByRole("button", { name: "Delete" });
+await remove.waitFor();
+await page.keyboard.press("Tab");
+assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "Skip to content");
+await remove.focus();
+await page.keyboard.press("Enter");
+await page.getByRole("dialog").waitFor();
+assert.equal(await page.getByRole("dialog").getByRole("button", { name: "Delete" }).getAttribute("aria-disabled"), "true");
+await page.keyboard.press("Escape");
+await page.getByRole("dialog").waitFor({ state: "detached" });
+assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "Delete");
+
+// Every page, at both widths, light and dark.
+const job = await page.evaluate(async () => (await (await fetch("/api/v1/environments/console-test")).json()).job);
+const state = await context.storageState();
+const PAGES = [
+  ["environments", "/", "Environments"],
+  ["environments-table", "/?view=table", "Environments"],
+  ["create", "/create?template=team-x", "New environment"],
+  ["environment", "/environments/console-test", "console-test"],
+  ["activity", "/environments/console-test/activity", "console-test"],
+  ["resources", "/environments/console-test/resources", "console-test"],
+  ["pod", pod, "console-test"],
+  ["yaml", `${pod}?view=yaml`, "console-test"],
+  ["logs", "/environments/console-test/logs", "console-test"],
+  ["templates", "/templates", "Templates"],
+  ["jobs", "/jobs", "Jobs"],
+  ["job", `/jobs/${job}`, "create console-test"],
+  ["audit", "/audit", "Audit"],
+  ["workers", "/workers", "Workers"],
+  ["settings", "/settings", "Server"],
+  ["not-found", "/environments/nothing-here", "nothing-here"],
+];
+for (const [width, height] of [[1440, 900], [360, 740]]) {
+  for (const colorScheme of ["light", "dark"]) {
+    const { context: other, page: view } = await open({ viewport: { width, height }, colorScheme, storageState: state });
+    for (const [label, path, heading] of PAGES) {
+      await view.goto(origin + path);
+      await view.getByRole("heading", { level: 1, name: heading }).waitFor();
+      await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".state.good, .main .note, .empty"));
+      await checked(view, `${label}-${width}-${colorScheme}`);
+    }
+    if (width === 360) {
+      await view.getByRole("button", { name: "Navigation" }).click();
+      await view.getByRole("dialog", { name: "Navigation" }).waitFor();
+      await checked(view, `navigation-${width}-${colorScheme}`);
+    }
+    await other.close();
+  }
+}
+
+// Ten thousand environments: what is not in sight is not in the document.
+const { context: crowd, page: crowded } = await open({ viewport: { width: 1440, height: 900 }, storageState: state });
+const one = await page.evaluate(async () => (await fetch("/api/v1/environments/console-test")).json());
+const items = Array.from({ length: 10_000 }, (_, i) => ({ ...one, name: `env-${String(i).padStart(5, "0")}`, uid: `uid-${i}` }));
+await crowded.route("**/api/v1/environments", (route) => route.fulfill({ json: { items } }));
+const figures = { readyMs: ready };
+for (const view of ["table", "cards"]) {
+  await crowded.goto(`${origin}/?view=${view}`);
+  await crowded.getByText("env-00000").waitFor();
+  const measured = await crowded.evaluate(async () => {
+    const box = document.querySelector(".scroll, .card-scroll");
+    const frames = [];
+    let most = 0;
+    let before = performance.now();
+    for (let i = 0; i < 120; i += 1) {
+      box.scrollTop += 900;
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      const now = performance.now();
+      frames.push(now - before);
+      before = now;
+      most = Math.max(most, document.querySelectorAll("[role=row], .card-place").length);
+    }
+    frames.sort((a, b) => a - b);
+    return { frameP95: Math.round(frames[Math.floor(frames.length * 0.95)] * 10) / 10, rows: most };
+  });
+  assert(measured.rows <= 200, `${view}: ${measured.rows} rows in the document`);
+  figures[view] = measured;
+}
+await crowded.screenshot({ path: join(out, "ten-thousand.png") });
+await crowd.close();
+
+// First contentful paint, warm.
+await page.goto(`${origin}/`);
+await page.getByRole("heading", { name: "Environments", exact: true }).waitFor();
+await page.reload();
+await page.getByRole("heading", { name: "Environments", exact: true }).waitFor();
+figures.firstContentfulPaintMs = await page.evaluate(() => Math.round(performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1));
+
+// Deleted by its name, typed; then signed out.
+await page.goto(`${origin}/environments/console-test`);
+await remove.click();
+await page.getByRole("textbox", { name: /Type console-test/ }).fill("console-test");
+await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+await page.getByText("There is no environment console-test").waitFor();
+await page.getByRole("button", { name: "Sign out" }).first().click();
+await page.getByText("You have signed out").waitFor();
+assert.equal((await page.goto(`${origin}/`)).status(), 401);
+
+await browser.close();
+writeFileSync(join(out, "figures.json"), JSON.stringify(figures, null, 2));
+console.log(JSON.stringify(figures));
+if (complaints.length > 0) {
+  console.error([...new Set(complaints)].join("\n"));
+  process.exit(1);
+}

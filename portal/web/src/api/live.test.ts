@@ -1,0 +1,51 @@
+import { QueryClient } from "@tanstack/react-query";
+import { expect, test } from "vitest";
+import { apply } from "./live";
+import type { Environment, Job } from "./types";
+
+const environment = (name: string, more: Partial<Environment> = {}): Environment => ({
+  name,
+  uid: `uid-${name}`,
+  template: "blank",
+  templateVersion: "1.0.0",
+  parameters: {},
+  phase: "Creating",
+  message: "",
+  createdAt: "2026-01-01T00:00:00Z",
+  readyAt: null,
+  server: "",
+  kubernetesVersion: "v1.36.0",
+  owner: "somebody",
+  job: null,
+  pods: { ready: 0, total: 0 },
+  revision: 1,
+  ...more,
+});
+
+const names = (cache: QueryClient): string[] => cache.getQueryData<Environment[]>(["environments"])?.map((e) => `${e.name} ${e.phase}`) ?? [];
+
+test("events keep the list as it is on the server", () => {
+  const cache = new QueryClient();
+  apply(cache, { kind: "Environment", object: environment("early") });
+  expect(names(cache), "what was never asked for is not made up").toEqual([]);
+  cache.setQueryData(["environments"], [environment("b", { pods: { ready: 2, total: 3 }, revision: 5 })]);
+  apply(cache, { kind: "Environment", object: environment("a") });
+  apply(cache, { kind: "Environment", object: environment("b", { phase: "Ready", revision: 6 }) });
+  expect(names(cache)).toEqual(["a Creating", "b Ready"]);
+  expect(cache.getQueryData<Environment[]>(["environments"])?.[1]?.pods, "events have no pod counts").toEqual({ ready: 2, total: 3 });
+  apply(cache, { kind: "Environment", object: environment("b", { phase: "Creating", revision: 5 }) });
+  expect(names(cache), "an event that is older than what is known").toEqual(["a Creating", "b Ready"]);
+  apply(cache, { kind: "EnvironmentDeleted", name: "a" });
+  expect(names(cache)).toEqual(["b Ready"]);
+});
+
+test("a job takes its place in every list it belongs to", () => {
+  const job = (state: Job["state"], revision: number): Job => ({ id: "1", environment: "a", operation: "create", state, attempt: 1, steps: [], createdAt: "", finishedAt: null, error: "", revision });
+  const cache = new QueryClient();
+  cache.setQueryData(["jobs", ""], []);
+  cache.setQueryData(["jobs", "a"], [job("pending", 1)]);
+  apply(cache, { kind: "Job", object: job("running", 2) });
+  apply(cache, { kind: "Job", object: job("pending", 1) });
+  for (const key of ["", "a"]) expect(cache.getQueryData<Job[]>(["jobs", key])?.map((j) => j.state)).toEqual(["running"]);
+  expect(cache.getQueryData<Job>(["job", "1"])?.state).toBe("running");
+});
