@@ -24,7 +24,20 @@ export interface Environment {
   job: string | null;
   pods: PodCounts;
   revision: number;
-  expiresAt?: string | null;
+  lifecycle?: Lifecycle;
+  /** The newest stable version of its template, when it is newer. */
+  newerVersion?: string;
+}
+
+/** What happens to an environment at which time. */
+export interface Lifecycle {
+  sleep?: { afterInactivity?: string; schedule?: string; wakeSchedule?: string; timeZone?: string };
+  sleepsAt?: string;
+  wakesAt?: string;
+  asleepSince?: string;
+  lastRequestAt?: string;
+  expiresAt?: string;
+  expiryWarnedAt?: string;
 }
 
 export interface CreateEnvironment {
@@ -48,6 +61,8 @@ export interface Parameter {
   choices?: string[];
   minimum?: number;
   maximum?: number;
+  integer?: boolean;
+  step?: number;
   pattern?: string;
 }
 

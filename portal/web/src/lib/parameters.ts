@@ -18,6 +18,7 @@ export function parameterProblem(parameter: Parameter, text: string): string | u
     case "number": {
       const value = Number(text);
       if (text.trim() === "" || !Number.isFinite(value)) return "A number is wanted";
+      if (parameter.integer === true && !Number.isInteger(value)) return "A whole number is wanted";
       if (parameter.minimum !== undefined && value < parameter.minimum) return `At least ${parameter.minimum}`;
       if (parameter.maximum !== undefined && value > parameter.maximum) return `At most ${parameter.maximum}`;
       return undefined;

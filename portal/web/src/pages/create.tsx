@@ -120,17 +120,24 @@ function Wizard({ templates }: { templates: Template[] }) {
               }}
             />
             <TextField label="Kubernetes version" value={version} onChange={setVersion} mono placeholder="the template's" hint="A minor version, such as 1.35" error={version === "" || /^v?1\.\d+$/.test(version) ? undefined : "A minor version, such as 1.35"} />
-            {template?.parameters.map((parameter) => (
-              <ParameterField
-                key={`${template.name}/${parameter.name}`}
-                parameter={parameter}
-                value={texts[parameter.name] ?? defaultText(parameter)}
-                error={tried || texts[parameter.name] !== undefined ? problems.get(parameter.name) : undefined}
-                onChange={(value) => setTexts((all) => ({ ...all, [parameter.name]: value }))}
-              />
-            ))}
           </div>
         </Panel>
+        {template &&
+          bySection(template.parameters).map(([section, parameters]) => (
+            <Panel key={`${template.name}/${section}`} title={section === "" ? "Parameters" : section}>
+              <div className="form">
+                {parameters.map((parameter) => (
+                  <ParameterField
+                    key={`${template.name}/${parameter.name}`}
+                    parameter={parameter}
+                    value={texts[parameter.name] ?? defaultText(parameter)}
+                    error={tried || texts[parameter.name] !== undefined ? problems.get(parameter.name) : undefined}
+                    onChange={(value) => setTexts((all) => ({ ...all, [parameter.name]: value }))}
+                  />
+                ))}
+              </div>
+            </Panel>
+          ))}
       </div>
       <Panel title="Create">
         <div className="stack">
@@ -152,6 +159,13 @@ function Wizard({ templates }: { templates: Template[] }) {
       </Panel>
     </form>
   );
+}
+
+/** The parameters under their headings, both in the order of the template. */
+export function bySection(parameters: Parameter[]): [string, Parameter[]][] {
+  const sections = new Map<string, Parameter[]>();
+  for (const parameter of parameters) sections.set(parameter.section ?? "", [...(sections.get(parameter.section ?? "") ?? []), parameter]);
+  return [...sections];
 }
 
 /** The command that does the same; passwords are left for its reader to fill in. */

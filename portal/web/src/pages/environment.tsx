@@ -7,8 +7,8 @@ import type { Environment, Job } from "../api/types";
 import { moment } from "../lib/format";
 import { download } from "../lib/download";
 import { Link } from "../lib/router";
-import { Button, Copy, Menu } from "../ui/controls";
-import { Confirm } from "../ui/dialog";
+import { Button, Copy, Menu, TextField } from "../ui/controls";
+import { Confirm, Dialog } from "../ui/dialog";
 import { Age, Empty, ErrorNote, Loaded, Note, Skeleton, toast } from "../ui/feedback";
 import { Facts, Page, Panel, Tabs } from "../ui/page";
 import { JobsTable } from "./jobs";
@@ -95,11 +95,20 @@ function NotYet({ environment }: { environment: Environment }) {
 }
 
 function Actions({ environment }: { environment: Environment }) {
-  const [asked, setAsked] = useState<"delete" | "rotate" | null>(null);
+  const [asked, setAsked] = useState<"delete" | "rotate" | "extend" | null>(null);
   const session = useQuery(sessionQuery);
   const cache = useQueryClient();
   const { name, phase } = environment;
   const deleting = phase === "Deleting";
+  const act = async (what: string, body: unknown, done: string): Promise<void> => {
+    try {
+      await send(`${environmentPath(name)}/${what}`, { method: "POST", ...(body === undefined ? {} : { json: body }) });
+      toast(done);
+      await cache.invalidateQueries({ queryKey: ["environment", name] });
+    } catch (error) {
+      toast(`${name} could not be changed`, error);
+    }
+  };
   const notReady = environment.readyAt === null && phase !== "Ready" ? "Its control plane is not ready yet" : undefined;
   const kubeconfig = async (): Promise<void> => {
     try {
@@ -112,6 +121,15 @@ function Actions({ environment }: { environment: Environment }) {
   };
   return (
     <>
+      {phase === "Sleeping" ? (
+        <Button icon="sun" kind="primary" onPress={() => void act("wake", undefined, `${name} is being woken`)}>
+          Wake
+        </Button>
+      ) : (
+        <Button icon="moon" disabledReason={phase === "Ready" ? undefined : `It is ${phase.toLowerCase()}: only one that is ready can sleep`} onPress={() => void act("sleep", undefined, `${name} goes to sleep; its objects stay readable`)}>
+          Sleep
+        </Button>
+      )}
       <Button icon="download" disabledReason={deleting ? "It is being deleted" : notReady} onPress={() => void kubeconfig()}>
         Kubeconfig
       </Button>
@@ -121,6 +139,13 @@ function Actions({ environment }: { environment: Environment }) {
       <Menu
         label="More actions"
         entries={[
+          {
+            id: "extend",
+            label: environment.lifecycle?.expiresAt === undefined ? "Extend: it does not expire" : "Extend",
+            icon: "jobs",
+            disabled: environment.lifecycle?.expiresAt === undefined,
+            onAction: () => setAsked("extend"),
+          },
           {
             id: "rotate",
             label: "Rotate certificate authority",
@@ -145,6 +170,7 @@ function Actions({ environment }: { environment: Environment }) {
           Its cluster goes, with everything in it: workloads, volumes and their data. This cannot be undone.
         </Confirm>
       )}
+      {asked === "extend" && <ExtendDialog name={name} onClose={() => setAsked(null)} onExtend={(period) => act("extend", { period }, `${name} was extended`)} />}
       {asked === "rotate" && (
         <Confirm
           title={`Give ${name} another certificate authority?`}
@@ -162,6 +188,44 @@ function Actions({ environment }: { environment: Environment }) {
   );
 }
 
+function ExtendDialog({ name, onClose, onExtend }: { name: string; onClose: () => void; onExtend: (period: string) => Promise<void> }) {
+  const [period, setPeriod] = useState("7d");
+  const wrong = /^(\d+[smhd])+$/.test(period) ? undefined : "Write 12h, 7d or 1d12h";
+  return (
+    <Dialog title={`Extend ${name}`} onClose={onClose}>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (wrong === undefined) void onExtend(period).then(onClose);
+        }}
+      >
+        <TextField label="It expires so long from now" value={period} onChange={setPeriod} error={wrong} hint="Such as 12h, 7d or 1d12h; its template says how far" autoFocus mono />
+        <div className="buttons">
+          <Button onPress={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" disabledReason={wrong}>
+            Extend
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** What the server will do to it by itself, and when. */
+function lifecycleFacts({ lifecycle }: Environment): [string, string][] {
+  const facts: [string, string][] = [];
+  const at = (title: string, time: string | undefined): void => {
+    if (time !== undefined) facts.push([title, moment(time)]);
+  };
+  at("Asleep since", lifecycle?.asleepSince);
+  at("Sleeps at", lifecycle?.sleepsAt);
+  at("Wakes at", lifecycle?.wakesAt);
+  at("Last used", lifecycle?.lastRequestAt);
+  at("Expires at", lifecycle?.expiresAt);
+  return facts;
+}
+
 function Overview({ environment }: { environment: Environment }) {
   const { name } = environment;
   const parameters = Object.entries(environment.parameters);
@@ -171,6 +235,19 @@ function Overview({ environment }: { environment: Environment }) {
         {environment.phase === "Failed" && environment.message !== "" && (
           <Note kind="bad" icon="warning">
             <span>{environment.message}</span>
+          </Note>
+        )}
+        {environment.lifecycle?.expiryWarnedAt !== undefined && environment.lifecycle.expiresAt !== undefined && (
+          <Note kind="busy" icon="warning">
+            <span>It is deleted at {moment(environment.lifecycle.expiresAt)} unless it is extended.</span>
+          </Note>
+        )}
+        {environment.newerVersion !== undefined && (
+          <Note kind="">
+            <span>
+              {environment.template} {environment.newerVersion} is out; this one has {environment.templateVersion}.
+            </span>
+
           </Note>
         )}
         {environment.job !== null && <CurrentJob id={environment.job} />}
@@ -207,6 +284,7 @@ function Overview({ environment }: { environment: Environment }) {
               ["Owner", environment.owner],
               ["Created", moment(environment.createdAt)],
               ["First ready", environment.readyAt ? moment(environment.readyAt) : "not yet"],
+              ...lifecycleFacts(environment),
               ["API server", <span key="server" className="mono">{environment.server}</span>],
             ]}
           />
@@ -221,7 +299,7 @@ function Overview({ environment }: { environment: Environment }) {
   );
 }
 
-const OPERATIONS: Record<string, string> = { create: "Creating it", delete: "Deleting it", "rotate-ca": "Another certificate authority" };
+const OPERATIONS: Record<string, string> = { create: "Creating it", delete: "Deleting it", "rotate-ca": "Another certificate authority", sleep: "Putting it to sleep", wake: "Waking it", update: "Updating it" };
 
 function CurrentJob({ id }: { id: string }) {
   const query = useQuery(jobQuery(id));
