@@ -1,5 +1,6 @@
 //! Types of the REST API under `/api/v1`. Field names are camelCase on the wire; times are RFC 3339 in UTC.
 
+mod access;
 mod identity;
 mod lifecycle;
 
@@ -8,7 +9,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::{identity::*, lifecycle::*};
+pub use self::{
+    access::{
+        CreateProject, DEFAULT_PROJECT, Member, MemberKind, Permissions, Platform, Project, ProjectSettings, Quota,
+        QuotaUsage, Role, RoleSettings, Share, ShareAccess, Team, TeamSettings, Usage,
+    },
+    identity::*,
+    lifecycle::*,
+};
 use crate::names::EnvironmentName;
 
 /// An environment: a virtual cluster made from a version of a template, with its jobs.
@@ -37,8 +45,14 @@ pub struct Environment {
     pub server: String,
     /// Kubernetes version it serves, such as `v1.36.0`.
     pub kubernetes_version: String,
-    /// Who asked for it.
+    /// The project it belongs to.
+    #[serde(default = "default_project")]
+    pub project: String,
+    /// Who asked for it; may do everything with it.
     pub owner: String,
+    /// With whom it is shared, and how.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, ShareAccess>,
     /// The job that last worked on it.
     pub job: Option<String>,
     /// Pods that are ready, of all its pods.
@@ -48,6 +62,10 @@ pub struct Environment {
     pub lifecycle: Lifecycle,
     /// Revision for conditional requests (`ETag`).
     pub revision: u64,
+}
+
+fn default_project() -> String {
+    DEFAULT_PROJECT.to_owned()
 }
 
 /// Ready pods of all pods.
@@ -84,6 +102,9 @@ pub enum Phase {
 pub struct CreateEnvironment {
     /// The name asked for. Checked by the server, so that its error can carry a suggestion.
     pub name: String,
+    /// The project it is to belong to.
+    #[serde(default = "default_project")]
+    pub project: String,
     /// The template's name.
     pub template: String,
     /// Parameters by name: JSON values, or strings, which are parsed by the parameter's type.
@@ -348,6 +369,9 @@ pub struct AuditEntry {
     pub action: String,
     /// To what: the environment's name.
     pub subject: String,
+    /// Project of the subject; empty for what belongs to the platform.
+    #[serde(default)]
+    pub project: String,
     /// Request that caused it.
     pub request_id: String,
     /// Anything else that explains it; never a secret.

@@ -25,6 +25,8 @@ use tokio::sync::OnceCell;
 use vctl_runtime::clock::Clock;
 use vctl_store::{StoreError, Write};
 
+#[cfg(test)]
+pub(crate) use self::users::UserDoc;
 pub(crate) use self::{
     identity::Origin,
     secrets::{digest, secret},

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use vctl_api::{
     names::EnvironmentName,
-    rest::{JobState, LogLine, Operation, Phase, Step},
+    rest::{DEFAULT_PROJECT, JobState, LogLine, Operation, Phase, ShareAccess, Step},
 };
 use vctl_machinery::version::MinorVersion;
 use vctl_store::{Entry, Expect, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant, Watch, Write};
@@ -20,6 +20,11 @@ pub(crate) trait Document: Serialize + DeserializeOwned {
     const RESOURCE: &'static str;
     /// Its unique name.
     fn name(&self) -> &str;
+}
+
+/// What belonged to no project belongs to the one that always exists.
+fn default_project() -> String {
+    DEFAULT_PROJECT.to_owned()
 }
 
 /// An environment as it is kept. Secrets are in [`SecretsDoc`].
@@ -41,10 +46,16 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) message: String,
     pub(crate) created_at: Timestamp,
     pub(crate) ready_at: Option<Timestamp>,
+    /// The project that it belongs to.
+    #[serde(default = "default_project")]
+    pub(crate) project: String,
     pub(crate) owner: String,
     /// Id of the user who made it: what `owner` says is for people.
     #[serde(default)]
     pub(crate) owner_id: String,
+    /// Ids of users with whom it is shared, and how.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) shares: BTreeMap<String, ShareAccess>,
     /// The job that was enqueued last; empty when none was since it was restored.
     pub(crate) job: String,
     /// When it sleeps and ends.
@@ -86,6 +97,9 @@ pub(crate) struct JobDoc {
     pub(crate) error: String,
     /// Whether whoever runs the job is told to stop.
     pub(crate) cancel: bool,
+    /// Project of the environment: who may see the job when the environment is gone.
+    #[serde(default = "default_project")]
+    pub(crate) project: String,
     /// Of a change of the certificate authority: how long the old one counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) overlap_seconds: Option<u64>,
@@ -107,6 +121,9 @@ pub(crate) struct AuditDoc {
     pub(crate) actor: String,
     pub(crate) action: String,
     pub(crate) subject: String,
+    /// Project of the subject; empty for what belongs to the platform.
+    #[serde(default)]
+    pub(crate) project: String,
     pub(crate) request_id: String,
     pub(crate) detail: serde_json::Value,
 }
@@ -250,7 +267,7 @@ pub(crate) fn remove<T: Document>(name: &str, expect: Expect) -> Write {
     Write { key: key::<T>(name), expect, value: None }
 }
 
-/// The write that adds an audit entry.
+/// The write that adds an audit entry about something of the platform. What belongs to a project is told by [`crate::audit::entry`].
 pub(crate) fn audit(
     at: Timestamp,
     actor: &str,
@@ -259,15 +276,20 @@ pub(crate) fn audit(
     request_id: &str,
     detail: serde_json::Value,
 ) -> Result<Write, Error> {
-    let key = format!("{:016x}-{:08x}", u64::MAX - at.as_microsecond().unsigned_abs(), rand::random::<u32>());
-    let entry = AuditDoc {
-        key,
+    audit_document(&AuditDoc {
+        key: String::new(),
         at,
         actor: actor.to_owned(),
         action: action.to_owned(),
         subject: subject.to_owned(),
+        project: String::new(),
         request_id: request_id.to_owned(),
         detail,
-    };
-    put(&entry, Expect::Absent)
+    })
+}
+
+/// The write that adds an audit entry. Its key counts down with time.
+pub(crate) fn audit_document(entry: &AuditDoc) -> Result<Write, Error> {
+    let key = format!("{:016x}-{:08x}", u64::MAX - entry.at.as_microsecond().unsigned_abs(), rand::random::<u32>());
+    put(&AuditDoc { key, ..entry.clone() }, Expect::Absent)
 }

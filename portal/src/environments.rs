@@ -5,8 +5,10 @@ mod authority;
 mod backup;
 pub(crate) mod changes;
 mod kubernetes;
+mod seen;
+mod shares;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -20,8 +22,10 @@ use vctl_store::{Expect, Revision, StoreError, Write};
 
 pub(crate) use self::kubernetes::KubernetesRequest;
 use crate::{
-    documents::{AuditDoc, Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, audit, put},
-    error::{Error, nearest},
+    access::{decide::Scope, documents::ProjectDoc, limits, permission::Permission, policy::Permit},
+    audit::{Subject, entry},
+    documents::{AuditDoc, Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
+    error::Error,
     jobs,
     ports::ControlPlanes,
     sleep,
@@ -56,25 +60,10 @@ impl Environments {
         Self { documents, catalog, planes, clock }
     }
 
-    /// All environments by name.
-    pub async fn list(&self) -> Result<Vec<Environment>, Error> {
-        let (stored, _) = self.documents.list::<EnvironmentDoc>().await?;
-        let mut items = Vec::with_capacity(stored.len());
-        for one in stored {
-            items.push(self.live(one).await?);
-        }
-        Ok(items)
-    }
-
-    /// How many there are.
-    pub async fn count(&self) -> Result<usize, Error> {
-        Ok(self.documents.list::<EnvironmentDoc>().await?.0.len())
-    }
-
-    /// One environment.
+    /// One environment, which the caller may see.
     ///
     /// # Errors
-    /// [`Error::NotFound`] with near names.
+    /// [`Error::NotFound`].
     pub async fn get(&self, name: &str) -> Result<Environment, Error> {
         let stored = self.stored(name).await?;
         self.live(stored).await
@@ -83,8 +72,14 @@ impl Environments {
     /// Asks for a new environment. Everything that can be checked is checked first.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for the name, the template or a parameter; [`Error::AlreadyExists`].
-    pub async fn create(&self, caller: Caller<'_>, request: CreateEnvironment) -> Result<Environment, Error> {
+    /// [`Error::Invalid`] for the name, the template, a parameter, or something that the project does not allow;
+    /// [`Error::AlreadyExists`].
+    pub(crate) async fn create(
+        &self,
+        caller: Caller<'_>,
+        project: &ProjectDoc,
+        request: CreateEnvironment,
+    ) -> Result<Environment, Error> {
         let name = EnvironmentName::new(request.name.clone()).map_err(|e| Error::Invalid {
             kind: "invalid-name",
             detail: e.to_string(),
@@ -106,15 +101,17 @@ impl Environments {
         if let Some(configuration) = &authentication {
             self.check_authentication(configuration)?;
         }
+        limits::check_template(project, &template.manifest.name)?;
         let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
         let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
-        render::render(&template, name.as_str(), &all)?;
+        limits::check_images(project, &render::render(&template, name.as_str(), &all)?)?;
 
         let now = self.clock.now();
         let Manifest { sleep, expiry, .. } = &template.manifest;
         let times = sleep::of_new(sleep.clone(), expiry.clone(), request.expires_after, now)?;
         let uid = uuid::Uuid::new_v4().to_string();
-        let job = jobs::new(now, &name, &uid, Operation::Create, None);
+        let mut job = jobs::new(now, &name, &uid, Operation::Create, None);
+        job.project.clone_from(&project.name);
         let environment = EnvironmentDoc {
             name: name.clone(),
             uid,
@@ -127,8 +124,10 @@ impl Environments {
             message: String::new(),
             created_at: now,
             ready_at: None,
+            project: project.name.clone(),
             owner: caller.actor.to_owned(),
             owner_id: caller.user.to_owned(),
+            shares: BTreeMap::new(),
             job: job.id.clone(),
             times,
         };
@@ -139,7 +138,7 @@ impl Environments {
         let mut writes = vec![
             put(&environment, Expect::Absent)?,
             put(&job, Expect::Absent)?,
-            audit(now, caller.actor, "environment.create", name.as_str(), caller.request_id, detail)?,
+            entry(now, caller, "environment.create", Subject::environment(&environment), detail)?,
         ];
         if !resolved.secret.is_empty() {
             writes.push(put(&SecretsDoc { name: name.clone(), parameters: resolved.secret }, Expect::Any)?);
@@ -208,15 +207,15 @@ impl Environments {
         let Stored { value: environment, revision, .. } = stored;
         let unfinished = previous.filter(|job| !jobs::ended(job.value.state));
         let after = unfinished.as_ref().map(|job| job.value.id.clone());
-        let job = jobs::new(now, &environment.name, &environment.uid, Operation::Delete, after);
+        let mut job = jobs::new(now, &environment.name, &environment.uid, Operation::Delete, after);
+        job.project.clone_from(&environment.project);
         let detail = json!({"job": job.id, "uid": environment.uid});
-        let name = environment.name.clone();
         let deleting =
             EnvironmentDoc { phase: Phase::Deleting, message: String::new(), job: job.id.clone(), ..environment };
         let mut writes = vec![
             put(&deleting, Expect::Revision(revision))?,
             put(&job, Expect::Absent)?,
-            audit(now, caller.actor, "environment.delete", name.as_str(), caller.request_id, detail)?,
+            entry(now, caller, "environment.delete", Subject::environment(&deleting), detail)?,
         ];
         if let Some(unfinished) = unfinished {
             let cancelled = JobDoc { cancel: true, ..unfinished.value };
@@ -236,25 +235,10 @@ impl Environments {
             return Err(Error::Unavailable(format!("the control plane of {:?} is not there (yet)", name.as_str())));
         }
         let kubeconfig = self.planes.kubeconfig(name).await?;
-        let entry = audit(
-            self.clock.now(),
-            caller.actor,
-            "environment.kubeconfig",
-            name.as_str(),
-            caller.request_id,
-            serde_json::Value::Null,
-        )?;
+        let subject = Subject::environment(&stored.value);
+        let entry = entry(self.clock.now(), caller, "environment.kubeconfig", subject, serde_json::Value::Null)?;
         self.documents.transact(vec![entry]).await?;
         Ok(kubeconfig)
-    }
-
-    /// Jobs, newest first; of one environment when given.
-    pub async fn jobs(&self, environment: Option<&str>, limit: usize) -> Result<Vec<Job>, Error> {
-        let (mut jobs, _) = self.documents.list::<JobDoc>().await?;
-        jobs.retain(|job| environment.is_none_or(|name| job.value.environment.as_str() == name));
-        jobs.sort_by(|a, b| b.value.id.cmp(&a.value.id));
-        jobs.truncate(limit);
-        Ok(jobs.into_iter().map(jobs::view).collect())
     }
 
     /// One job.
@@ -290,12 +274,21 @@ impl Environments {
     }
 
     /// The audit trail, newest first, with the key to continue after when there is more.
-    pub async fn audit(&self, after: Option<&str>, limit: usize) -> Result<(Vec<AuditEntry>, Option<String>), Error> {
+    pub(crate) async fn audit(
+        &self,
+        permit: &Permit,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<AuditEntry>, Option<String>), Error> {
         let (entries, _, more) = self.documents.page::<AuditDoc>(after, limit).await?;
         let next = entries.last().filter(|_| more).map(|last| last.value.key.clone());
-        let entries = entries.into_iter().map(|stored| {
-            let AuditDoc { at, actor, action, subject, request_id, detail, .. } = stored.value;
-            AuditEntry { id: stored.created, at, actor, action, subject, request_id, detail }
+        let allowed = |doc: &AuditDoc| {
+            let place = if doc.project.is_empty() { Scope::Platform } else { Scope::Project(&doc.project) };
+            permit.allows(Permission::AuditList, place)
+        };
+        let entries = entries.into_iter().filter(|stored| allowed(&stored.value)).map(|stored| {
+            let AuditDoc { at, actor, action, subject, project, request_id, detail, .. } = stored.value;
+            AuditEntry { id: stored.created, at, actor, action, subject, project, request_id, detail }
         });
         Ok((entries.collect(), next))
     }
@@ -304,9 +297,8 @@ impl Environments {
         if let Some(stored) = self.documents.get::<EnvironmentDoc>(name).await? {
             return Ok(stored);
         }
-        let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
-        let nearest = nearest(name, all.iter().map(|e| e.value.name.as_str()));
-        Err(Error::NotFound { what: "environment", name: name.to_owned(), nearest })
+        // Near names are told by `seen`, which knows who asks.
+        Err(Error::NotFound { what: "environment", name: name.to_owned(), nearest: Vec::new() })
     }
 
     /// With pod counts, and with what its job is at.
@@ -346,7 +338,9 @@ impl Environments {
             message: if message.is_empty() { doc.message } else { message },
             created_at: doc.created_at,
             ready_at: doc.ready_at,
+            project: doc.project,
             owner: doc.owner,
+            shares: doc.shares,
             job: Some(doc.job).filter(|job| !job.is_empty()),
             pods,
             lifecycle,

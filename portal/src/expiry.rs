@@ -6,7 +6,8 @@ use vctl_api::rest::{Environment, ExpiryPolicy, Period, Phase};
 use vctl_store::{Expect, StoreError};
 
 use crate::{
-    documents::{EnvironmentDoc, audit, put},
+    audit::{Subject, entry},
+    documents::{EnvironmentDoc, put},
     environments::{CONFLICT_TRIES, Caller, Environments},
     error::Error,
 };
@@ -84,7 +85,7 @@ impl Environments {
             let detail = json!({ "from": before, "to": doc.times.expires_at });
             let writes = vec![
                 put(&doc, Expect::Revision(stored.revision))?,
-                audit(now, caller.actor, "environment.extend", name, caller.request_id, detail)?,
+                entry(now, caller, "environment.extend", Subject::environment(&doc), detail)?,
             ];
             match self.documents.transact(writes).await {
                 Ok(_) => return self.get(name).await,
@@ -108,7 +109,7 @@ impl Environments {
         let detail = json!({ "expiresAt": expires_at, "owner": warned.owner });
         let writes = vec![
             put(&warned, Expect::Revision(stored.revision))?,
-            audit(now, caller.actor, "environment.expires-soon", name, caller.request_id, detail)?,
+            entry(now, caller, "environment.expires-soon", Subject::environment(&warned), detail)?,
         ];
         self.documents.transact(writes).await?;
         if let Err(error) = self.planes.apply(&doc.name, &event(name, now, expires_at)).await {

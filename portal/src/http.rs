@@ -2,6 +2,7 @@
 //!
 //! There is one table of endpoints ([`endpoints`]); the router is made from it and a test walks it without signing in.
 
+mod access;
 mod api;
 mod assets;
 mod backup;
@@ -11,6 +12,7 @@ mod guard;
 mod kube;
 mod lifecycle;
 mod pages;
+mod permit;
 pub mod problem;
 mod users;
 
@@ -19,7 +21,7 @@ use axum::{
     routing::{MethodRouter, delete, get, patch, post, put},
 };
 
-use crate::Portal;
+use crate::{Portal, access::permission::Permission};
 
 /// Largest body of a request in bytes. Nothing that the API takes is near it.
 pub const BODY_LIMIT: usize = 1024 * 1024;
@@ -29,12 +31,29 @@ pub const BODY_LIMIT: usize = 1024 * 1024;
 pub enum Access {
     /// Everybody: it gives nothing away.
     Public,
-    /// Whoever is signed in; others get a problem document.
+    /// Whoever is signed in, about themselves; others get a problem document.
     SignedIn,
-    /// The administrator of the server; others get a problem document.
-    Admin,
+    /// Whoever is signed in and has a permission; others get a problem document.
+    Needs(Permission, At),
     /// Whoever is signed in; others get a page that says how.
     Page,
+}
+
+/// Where a permission is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// On the platform as a whole.
+    Platform,
+    /// In the project `{name}`; who may not see it is told that there is none.
+    Project,
+    /// With the environment `{name}`; who may not see it is told that there is none.
+    Environment,
+    /// With the environment of the job `{id}`; who may not see it is told that there is none.
+    Job,
+    /// With each thing that is shown: the handler leaves out the others.
+    Each,
+    /// In the project that the body names: the handler asks.
+    Body,
 }
 
 /// One endpoint.
@@ -50,8 +69,15 @@ pub struct Endpoint {
 
 /// Every endpoint there is.
 pub fn endpoints() -> Vec<Endpoint> {
-    use Access::{Admin, Page, Public, SignedIn};
-    let row = |method, path, access, handler| Endpoint { method, path, access, handler };
+    [pages(), environments(), platform(), projects()].into_iter().flatten().collect()
+}
+
+fn row(method: &'static str, path: &'static str, access: Access, handler: MethodRouter<Portal>) -> Endpoint {
+    Endpoint { method, path, access, handler }
+}
+
+fn pages() -> Vec<Endpoint> {
+    use Access::{Page, Public};
     vec![
         row("GET", "/", Page, get(pages::console)),
         row("GET", "/create", Page, get(pages::console)),
@@ -70,49 +96,117 @@ pub fn endpoints() -> Vec<Endpoint> {
         row("GET", "/login", Public, get(pages::login)),
         row("POST", "/logout", Page, post(pages::logout)),
         row("GET", "/assets/{*path}", Public, get(assets::asset)),
-        row("GET", "/api/v1/session", SignedIn, get(api::session)),
-        row("GET", "/api/v1/environments", SignedIn, get(api::list_environments)),
-        row("POST", "/api/v1/environments", SignedIn, post(api::create_environment)),
-        row("GET", "/api/v1/environments/{name}", SignedIn, get(api::get_environment)),
-        row("DELETE", "/api/v1/environments/{name}", SignedIn, delete(api::delete_environment)),
-        row("GET", "/api/v1/environments/{name}/kubeconfig", SignedIn, get(api::kubeconfig)),
-        row("GET", "/api/v1/environments/{name}/kube/{*path}", SignedIn, get(kube::serve)),
-        row("POST", "/api/v1/environments/{name}/kube/{*path}", SignedIn, post(kube::serve)),
-        row("PUT", "/api/v1/environments/{name}/kube/{*path}", SignedIn, put(kube::serve)),
-        row("PATCH", "/api/v1/environments/{name}/kube/{*path}", SignedIn, patch(kube::serve)),
-        row("DELETE", "/api/v1/environments/{name}/kube/{*path}", SignedIn, delete(kube::serve)),
-        row("GET", "/api/v1/environments/{name}/authentication", SignedIn, get(api::get_authentication)),
-        row("PUT", "/api/v1/environments/{name}/authentication", Admin, put(api::set_authentication)),
-        row("POST", "/api/v1/environments/{name}/rotate-ca", Admin, post(api::rotate_ca)),
-        row("POST", "/api/v1/environments/{name}/sleep", SignedIn, post(lifecycle::sleep)),
-        row("POST", "/api/v1/environments/{name}/wake", SignedIn, post(lifecycle::wake)),
-        row("POST", "/api/v1/environments/{name}/extend", SignedIn, post(lifecycle::extend)),
-        row("GET", "/api/v1/environments/{name}/snapshot", Admin, get(backup::snapshot)),
-        row("POST", "/api/v1/environments/{name}/restore", Admin, backup::limited(post(backup::restore))),
-        row("POST", "/api/v1/environments/{name}/compact", Admin, post(backup::compact)),
-        row("GET", "/api/v1/backup", Admin, get(backup::whole)),
-        row("POST", "/api/v1/reencrypt", Admin, post(backup::reencrypt)),
-        row("GET", "/api/v1/templates", SignedIn, get(api::list_templates)),
-        row("GET", "/api/v1/templates/{name}", SignedIn, get(api::get_template)),
-        row("GET", "/api/v1/jobs", SignedIn, get(api::list_jobs)),
-        row("GET", "/api/v1/jobs/{id}", SignedIn, get(api::get_job)),
-        row("GET", "/api/v1/audit", SignedIn, get(api::list_audit)),
-        row("GET", "/api/v1/workers", SignedIn, get(api::list_workers)),
-        row("GET", "/api/v1/status", SignedIn, get(api::status)),
-        row("GET", "/api/v1/events", SignedIn, get(events::stream)),
-        row("POST", "/api/v1/login-links", SignedIn, post(api::create_login_link)),
-        row("GET", "/api/v1/identity", SignedIn, get(users::whoami)),
-        row("GET", "/api/v1/users", Admin, get(users::list)),
-        row("GET", "/api/v1/users/{id}", Admin, get(users::get)),
-        row("PATCH", "/api/v1/users/{id}", Admin, patch(users::change)),
-        row("DELETE", "/api/v1/users/{id}", Admin, delete(users::remove)),
     ]
 }
 
-/// The same guards around endpoints that are not the portal's own.
+fn environments() -> Vec<Endpoint> {
+    use Permission as P;
+    let one = |permission| Access::Needs(permission, At::Environment);
+    let each = |permission| Access::Needs(permission, At::Each);
+    let platform = |permission| Access::Needs(permission, At::Platform);
+    vec![
+        row("GET", "/api/v1/environments", each(P::EnvironmentsList), get(api::list_environments)),
+        row(
+            "POST",
+            "/api/v1/environments",
+            Access::Needs(P::EnvironmentsCreate, At::Body),
+            post(api::create_environment),
+        ),
+        row("GET", "/api/v1/environments/{name}", one(P::EnvironmentsGet), get(api::get_environment)),
+        row("DELETE", "/api/v1/environments/{name}", one(P::EnvironmentsDelete), delete(api::delete_environment)),
+        row("GET", "/api/v1/environments/{name}/kubeconfig", one(P::EnvironmentsConnect), get(api::kubeconfig)),
+        row("GET", "/api/v1/environments/{name}/authentication", one(P::EnvironmentsGet), get(api::get_authentication)),
+        row("GET", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), get(kube::serve)),
+        row("POST", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), post(kube::serve)),
+        row("PUT", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), put(kube::serve)),
+        row(
+            "PATCH",
+            "/api/v1/environments/{name}/kube/{*path}",
+            one(P::EnvironmentsConnectReadOnly),
+            patch(kube::serve),
+        ),
+        row(
+            "DELETE",
+            "/api/v1/environments/{name}/kube/{*path}",
+            one(P::EnvironmentsConnectReadOnly),
+            delete(kube::serve),
+        ),
+        row(
+            "PUT",
+            "/api/v1/environments/{name}/authentication",
+            one(P::EnvironmentsUpdate),
+            put(api::set_authentication),
+        ),
+        row("POST", "/api/v1/environments/{name}/rotate-ca", one(P::EnvironmentsRotateCa), post(api::rotate_ca)),
+        row("POST", "/api/v1/environments/{name}/sleep", one(P::EnvironmentsSleep), post(lifecycle::sleep)),
+        row("POST", "/api/v1/environments/{name}/wake", one(P::EnvironmentsSleep), post(lifecycle::wake)),
+        row("POST", "/api/v1/environments/{name}/extend", one(P::EnvironmentsExtend), post(lifecycle::extend)),
+        row("GET", "/api/v1/environments/{name}/snapshot", one(P::EnvironmentsSnapshot), get(backup::snapshot)),
+        row(
+            "POST",
+            "/api/v1/environments/{name}/restore",
+            platform(P::EnvironmentsRestore),
+            backup::limited(post(backup::restore)),
+        ),
+        row("POST", "/api/v1/environments/{name}/compact", one(P::EnvironmentsCompact), post(backup::compact)),
+        row("PUT", "/api/v1/environments/{name}/shares/{user}", one(P::EnvironmentsShare), put(access::share)),
+        row("DELETE", "/api/v1/environments/{name}/shares/{user}", one(P::EnvironmentsShare), delete(access::unshare)),
+    ]
+}
+
+fn platform() -> Vec<Endpoint> {
+    use Permission as P;
+    let each = |permission| Access::Needs(permission, At::Each);
+    let platform = |permission| Access::Needs(permission, At::Platform);
+    vec![
+        row("GET", "/api/v1/backup", platform(P::PlatformBackup), get(backup::whole)),
+        row("POST", "/api/v1/reencrypt", platform(P::PlatformReencrypt), post(backup::reencrypt)),
+        row("GET", "/api/v1/templates", each(P::TemplatesList), get(api::list_templates)),
+        row("GET", "/api/v1/templates/{name}", each(P::TemplatesGet), get(api::get_template)),
+        row("GET", "/api/v1/jobs", each(P::JobsList), get(api::list_jobs)),
+        row("GET", "/api/v1/jobs/{id}", Access::Needs(P::JobsGet, At::Job), get(api::get_job)),
+        row("GET", "/api/v1/audit", each(P::AuditList), get(api::list_audit)),
+        row("GET", "/api/v1/workers", each(P::WorkersList), get(api::list_workers)),
+        row("GET", "/api/v1/status", each(P::EnvironmentsList), get(api::status)),
+        row("GET", "/api/v1/events", each(P::EnvironmentsList), get(events::stream)),
+        row("POST", "/api/v1/login-links", Access::SignedIn, post(api::create_login_link)),
+        row("GET", "/api/v1/session", Access::SignedIn, get(api::session)),
+        row("GET", "/api/v1/identity", Access::SignedIn, get(users::whoami)),
+        row("GET", "/api/v1/users", platform(P::UsersList), get(users::list)),
+        row("GET", "/api/v1/users/{id}", platform(P::UsersList), get(users::get)),
+        row("PATCH", "/api/v1/users/{id}", platform(P::UsersUpdate), patch(users::change)),
+        row("DELETE", "/api/v1/users/{id}", platform(P::UsersUpdate), delete(users::remove)),
+    ]
+}
+
+fn projects() -> Vec<Endpoint> {
+    use Permission as P;
+    let one = |permission| Access::Needs(permission, At::Project);
+    let each = |permission| Access::Needs(permission, At::Each);
+    let platform = |permission| Access::Needs(permission, At::Platform);
+    vec![
+        row("GET", "/api/v1/permissions", Access::SignedIn, get(access::permissions)),
+        row("GET", "/api/v1/projects", each(P::ProjectsList), get(access::list_projects)),
+        row("POST", "/api/v1/projects", platform(P::ProjectsCreate), post(access::create_project)),
+        row("GET", "/api/v1/projects/{name}", one(P::ProjectsGet), get(access::get_project)),
+        row("PUT", "/api/v1/projects/{name}", one(P::ProjectsUpdate), put(access::put_project)),
+        row("DELETE", "/api/v1/projects/{name}", one(P::ProjectsDelete), delete(access::delete_project)),
+        row("GET", "/api/v1/teams", each(P::TeamsList), get(access::list_teams)),
+        row("GET", "/api/v1/teams/{name}", each(P::TeamsList), get(access::get_team)),
+        row("PUT", "/api/v1/teams/{name}", platform(P::TeamsUpdate), put(access::put_team)),
+        row("DELETE", "/api/v1/teams/{name}", platform(P::TeamsUpdate), delete(access::delete_team)),
+        row("GET", "/api/v1/roles", Access::SignedIn, get(access::list_roles)),
+        row("PUT", "/api/v1/roles/{name}", platform(P::RolesUpdate), put(access::put_role)),
+        row("DELETE", "/api/v1/roles/{name}", platform(P::RolesUpdate), delete(access::delete_role)),
+        row("GET", "/api/v1/platform", platform(P::PlatformGet), get(access::get_platform)),
+        row("PUT", "/api/v1/platform", platform(P::PlatformUpdate), put(access::put_platform)),
+    ]
+}
+
+/// The same guards around endpoints that are not the portal's own: for whoever may see the server's state.
 pub(crate) fn for_administrator(portal: Portal, endpoints: Router) -> Router {
     endpoints
-        .layer(middleware::from_fn(guard::administrator))
+        .layer(middleware::from_fn_with_state((portal.clone(), Permission::PlatformGet, At::Platform), permit::needs))
         .layer(middleware::from_fn_with_state(portal, guard::signed_in))
         .layer(middleware::from_fn(guard::surround))
 }
@@ -124,8 +218,8 @@ pub(crate) fn router(portal: Portal) -> Router {
             Access::Public => handler,
             Access::SignedIn => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
             // From the inside out: who is asking is found first.
-            Access::Admin => handler
-                .layer(middleware::from_fn(guard::administrator))
+            Access::Needs(permission, at) => handler
+                .layer(middleware::from_fn_with_state((portal.clone(), permission, at), permit::needs))
                 .layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
             Access::Page => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in_page)),
         };

@@ -17,7 +17,7 @@ pub(crate) mod work;
 use jiff::Timestamp;
 use vctl_api::{
     names::EnvironmentName,
-    rest::{Job, JobState, Operation, Step},
+    rest::{DEFAULT_PROJECT, Job, JobState, Operation, Step},
 };
 
 use crate::documents::{JobDoc, Stored};
@@ -61,6 +61,7 @@ pub(crate) fn new(
         finished_at: None,
         error: String::new(),
         cancel: false,
+        project: DEFAULT_PROJECT.to_owned(),
         overlap_seconds: None,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`ports`]: what it needs of the rest of the platform, as traits that `vctl/` implements.
 //! * [`environments`]: what a person can do with an environment; every change is intent, audit entry and job in one transaction.
+//! * [`access`]: projects, teams, roles: who may do what; every endpoint declares its permission.
 //! * [`jobs`]: the durable queue and its runner: leases, fencing, order per environment, retries.
 //! * [`templates`]: what environments are made from: typed parameters and rendered manifests.
 //! * `sleep`, `expiry`, `due`: what happens to environments by themselves at some time.
@@ -11,6 +12,8 @@
 //! State is documents in the store's system tenant (docs/decisions/0002-platform-state-in-the-store.md); nothing is kept in
 //! memory that a restart would lose. Layer L2.
 
+pub mod access;
+mod audit;
 pub mod auth;
 mod documents;
 mod due;
@@ -37,7 +40,8 @@ use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::Store;
 
 use crate::{
-    auth::{Auth, Credential, Identity, Origin, may_use::OwnerOnly, token::AdminToken},
+    access::Access,
+    auth::{Auth, Credential, Identity, Origin, token::AdminToken},
     documents::Documents,
     environments::Environments,
     jobs::runner::Runner,
@@ -117,6 +121,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
     pub(crate) started_at: Timestamp,
+    pub(crate) access: Access,
     pub(crate) environments: Environments,
     pub(crate) catalog: Catalog,
     pub(crate) auth: Auth,
@@ -140,9 +145,10 @@ impl Portal {
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
         let environments = Environments::new(documents.clone(), catalog.clone(), planes, clock.clone());
-        let auth = Auth::new(documents, clock.clone(), token, config.public_url.clone(), Arc::new(OwnerOnly));
+        let access = Access::new(documents.clone(), clock.clone());
+        let auth = Auth::new(documents, clock.clone(), token, config.public_url.clone(), Arc::new(access.clone()));
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, environments, catalog, auth, workers };
+        let inner = Inner { config, clock, tasks, started_at, access, environments, catalog, auth, workers };
         Ok(Self { inner: Arc::new(inner) })
     }
 

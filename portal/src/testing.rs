@@ -21,11 +21,16 @@ use vctl_api::{
 };
 use vctl_machinery::version::MinorVersion;
 use vctl_runtime::{clock::Clock, tasks::Tasks};
-use vctl_store::{Entry, Export, Key, MemoryStore, SqliteStore, Store, TenantBackup};
+use vctl_store::{Entry, Expect, Export, Key, MemoryStore, SqliteStore, Store, TenantBackup};
 
 use crate::{
     JobsConfig, Portal, PortalConfig,
-    documents::EnvironmentDoc,
+    access::{
+        decide::Subject,
+        policy::{Limit, Permit},
+    },
+    auth::{UserDoc, digest},
+    documents::{EnvironmentDoc, SessionDoc, put},
     jobs::{ended, runner::Runner},
     ports::{Applied, AuthorityStep, ControlPlanes, KubernetesUser, PortError, Readiness, Workers, Workload},
 };
@@ -266,6 +271,24 @@ pub(crate) fn workload(name: &str, ready: u32, desired: u32) -> Workload {
     }
 }
 
+/// Somebody's browser session.
+pub(crate) struct SignedIn {
+    cookie: String,
+    csrf: String,
+}
+
+pub(crate) fn as_somebody(who: Option<&SignedIn>, method: &str, path: &str, body: Option<Value>) -> Request<Body> {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(SignedIn { cookie, csrf }) = who {
+        request = request.header("cookie", format!("__Host-vctl-session={cookie}")).header("x-csrf-token", csrf);
+    }
+    let request = match body {
+        Some(body) => request.header("content-type", "application/json").body(Body::from(body.to_string())),
+        None => request.body(Body::empty()),
+    };
+    request.expect("request")
+}
+
 /// A portal with everything around it.
 pub(crate) struct World {
     pub(crate) portal: Portal,
@@ -381,6 +404,60 @@ impl World {
         };
         let response = self.send(request.expect("request")).await;
         let status = response.status();
+        let bytes = response.into_body().collect().await.expect("body").to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// Signs a user in who is in these groups, as if an issuer had done it.
+    pub(crate) async fn sign_in(&self, user: &str, groups: &[&str]) -> SignedIn {
+        let now = self.clock.now();
+        let signed_in = SignedIn { cookie: format!("cookie-of-{user}"), csrf: "csrf".to_owned() };
+        let document = UserDoc {
+            id: user.to_owned(),
+            issuer: "test".to_owned(),
+            subject: user.to_owned(),
+            actor: format!("{user}@example.com"),
+            name: user.to_owned(),
+            email: Some(format!("{user}@example.com")),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+            created_at: now,
+            last_sign_in: now,
+            disabled: false,
+        };
+        let session = SessionDoc {
+            digest: digest(&signed_in.cookie),
+            actor: document.actor.clone(),
+            user: user.to_owned(),
+            sign_in: None,
+            csrf: signed_in.csrf.clone(),
+            created_at: now,
+            seen_at: now,
+        };
+        let writes =
+            vec![put(&document, Expect::Any).expect("document"), put(&session, Expect::Any).expect("document")];
+        self.portal.inner().environments.documents.transact(writes).await.expect("written");
+        signed_in
+    }
+
+    /// What the local administrator may do.
+    pub(crate) async fn administrator(&self) -> Permit {
+        let subject = Subject { administrator: true, ..Subject::default() };
+        self.portal.inner().access.permit(subject, Limit::NONE).await.expect("permit")
+    }
+
+    /// One request as somebody.
+    pub(crate) async fn call_as(
+        &self,
+        who: Option<&SignedIn>,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> (StatusCode, Value) {
+        let response = self.send(as_somebody(who, method, path, body)).await;
+        let status = response.status();
+        if response.headers().get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"text/event-stream")) {
+            return (status, Value::Null);
+        }
         let bytes = response.into_body().collect().await.expect("body").to_bytes();
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }

@@ -7,3 +7,5 @@ mod environments;
 mod jobs;
 mod kubernetes;
 mod lifecycle;
+mod permissions;
+mod projects;

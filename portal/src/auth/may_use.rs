@@ -20,14 +20,3 @@ pub(crate) trait MayUse: Send + Sync {
     /// What this user may do inside of this environment. What the credential allows is not looked at.
     async fn may_use(&self, identity: &Identity, environment: &EnvironmentDoc) -> Result<EnvironmentUse, Error>;
 }
-
-/// The owner and the administrator of the server may do everything, others nothing.
-pub(crate) struct OwnerOnly;
-
-#[async_trait::async_trait]
-impl MayUse for OwnerOnly {
-    async fn may_use(&self, identity: &Identity, environment: &EnvironmentDoc) -> Result<EnvironmentUse, Error> {
-        let owns = !environment.owner_id.is_empty() && environment.owner_id == identity.user;
-        Ok(if owns || identity.is_local_admin() { EnvironmentUse::Admin } else { EnvironmentUse::None })
-    }
-}

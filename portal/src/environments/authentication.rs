@@ -5,7 +5,8 @@ use vctl_store::{Expect, StoreError};
 
 use super::{CONFLICT_TRIES, Caller, Environments};
 use crate::{
-    documents::{EnvironmentDoc, audit, put},
+    audit::{Subject, entry},
+    documents::{EnvironmentDoc, put},
     error::Error,
 };
 
@@ -51,7 +52,7 @@ impl Environments {
             let document = EnvironmentDoc { authentication: configuration.clone(), ..stored.value };
             let writes = vec![
                 put(&document, Expect::Revision(stored.revision))?,
-                audit(self.now(), caller.actor, "environment.authentication", name, caller.request_id, detail)?,
+                entry(self.now(), caller, "environment.authentication", Subject::environment(&document), detail)?,
             ];
             match self.documents.transact(writes).await {
                 Ok(_) => return Ok(()),

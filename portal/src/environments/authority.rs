@@ -6,7 +6,8 @@ use vctl_store::{Expect, Revision, StoreError};
 
 use super::{CONFLICT_TRIES, Caller, Environments};
 use crate::{
-    documents::{EnvironmentDoc, JobDoc, Stored, audit, put},
+    audit::{Subject, entry},
+    documents::{EnvironmentDoc, JobDoc, Stored, put},
     error::Error,
     jobs,
 };
@@ -44,10 +45,12 @@ impl Environments {
             let mut job = jobs::new(now, &environment.name, &environment.uid, Operation::RotateCa, None);
             job.overlap_seconds = Some(overlap);
             let detail = json!({ "job": job.id, "overlapSeconds": overlap });
+            job.project.clone_from(&environment.project);
+            let environment = EnvironmentDoc { job: job.id.clone(), ..environment };
             let writes = vec![
                 put(&job, Expect::Absent)?,
-                put(&EnvironmentDoc { job: job.id.clone(), ..environment }, Expect::Revision(revision))?,
-                audit(now, caller.actor, "environment.rotate-ca", name, caller.request_id, detail)?,
+                put(&environment, Expect::Revision(revision))?,
+                entry(now, caller, "environment.rotate-ca", Subject::environment(&environment), detail)?,
             ];
             match self.documents.transact(writes).await {
                 Ok(revisions) => {

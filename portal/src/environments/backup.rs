@@ -6,13 +6,14 @@ use bytes::Bytes;
 use serde_json::json;
 use vctl_api::{
     names::EnvironmentName,
-    rest::{Environment, Phase, PodCounts},
+    rest::{DEFAULT_PROJECT, Environment, Phase, PodCounts},
 };
 use vctl_store::{Backup, Entry, Expect, Export, StoreError, Tenant, TenantBackup};
 
 use super::{Caller, Environments};
 use crate::{
-    documents::{Document, EnvironmentDoc, JobDoc, Stored, audit, decode, put, remove},
+    audit::{Subject, entry},
+    documents::{Document, EnvironmentDoc, JobDoc, Stored, decode, put, remove},
     error::Error,
     jobs,
     sleep::Times,
@@ -30,7 +31,8 @@ impl Environments {
         let stored = self.stored(name).await?;
         let cluster = self.planes.snapshot(&stored.value.name).await?;
         let detail = json!({ "documents": cluster.export.entries.len(), "revision": cluster.export.revision });
-        let entry = audit(self.clock.now(), caller.actor, "environment.snapshot", name, caller.request_id, detail)?;
+        let subject = Subject::environment(&stored.value);
+        let entry = entry(self.clock.now(), caller, "environment.snapshot", subject, detail)?;
         self.documents.transact(vec![entry]).await?;
         let write = put(&stored.value, Expect::Any)?;
         let own = Entry {
@@ -101,8 +103,11 @@ impl Environments {
             message: RESTORING.to_owned(),
             created_at: self.clock.now(),
             ready_at: None,
+            // What the file says of them may be of another server.
+            project: DEFAULT_PROJECT.to_owned(),
             owner: caller.actor.to_owned(),
             owner_id: caller.user.to_owned(),
+            shares: std::collections::BTreeMap::new(),
             job: String::new(),
             times: restarted(document.times, self.clock.now()),
             ..document
@@ -151,7 +156,6 @@ impl Environments {
         caller: Caller<'_>,
     ) -> Result<Environment, Error> {
         let now = self.clock.now();
-        let name = stored.value.name.clone();
         let ready = EnvironmentDoc {
             phase: Phase::Ready,
             message: String::new(),
@@ -165,7 +169,7 @@ impl Environments {
         });
         let writes = vec![
             put(&ready, Expect::Revision(stored.revision))?,
-            audit(now, caller.actor, "environment.restore", name.as_str(), caller.request_id, detail)?,
+            entry(now, caller, "environment.restore", Subject::environment(&ready), detail)?,
         ];
         let revisions = self.documents.transact(writes).await?;
         let revision = revisions.first().copied().unwrap_or_default();
@@ -175,7 +179,7 @@ impl Environments {
     /// The tenants of a backup of everything, one after the other; the system tenant first.
     pub(crate) async fn begin_backup(&self, caller: Caller<'_>) -> Result<Vec<(Tenant, String)>, Error> {
         let nothing = serde_json::Value::Null;
-        let entry = audit(self.clock.now(), caller.actor, "store.backup", "", caller.request_id, nothing)?;
+        let entry = entry(self.clock.now(), caller, "store.backup", Subject::platform(""), nothing)?;
         self.documents.transact(vec![entry]).await?;
         let infos = self.documents.store().tenants().await?;
         let others = infos.into_iter().map(|info| (info.tenant, info.name));
@@ -199,7 +203,8 @@ impl Environments {
         let stored = self.stored(name).await?;
         let revision = self.planes.compact(&stored.value.name).await?;
         let detail = json!({ "revision": revision });
-        let entry = audit(self.clock.now(), caller.actor, "environment.compact", name, caller.request_id, detail)?;
+        let subject = Subject::environment(&stored.value);
+        let entry = entry(self.clock.now(), caller, "environment.compact", subject, detail)?;
         self.documents.transact(vec![entry]).await?;
         Ok(revision)
     }
@@ -214,7 +219,7 @@ impl Environments {
             other => other.into(),
         })?;
         let detail = json!({ "values": changed });
-        let entry = audit(self.clock.now(), caller.actor, "store.reencrypt", "", caller.request_id, detail)?;
+        let entry = entry(self.clock.now(), caller, "store.reencrypt", Subject::platform(""), detail)?;
         self.documents.transact(vec![entry]).await?;
         Ok(changed)
     }

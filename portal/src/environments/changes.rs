@@ -1,6 +1,6 @@
 //! Changes of environments and jobs as they happen: what `GET /api/v1/events` streams.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, stream};
 use vctl_api::rest::{Change, PodCounts};
@@ -8,6 +8,7 @@ use vctl_store::{Event, Revision, StoreError, Watch, WatchError};
 
 use super::Environments;
 use crate::{
+    access::{Access, decide::Scope, permission::Permission, policy::Permit},
     documents::{Document, EnvironmentDoc, JobDoc, Stored, decode},
     error::Error,
     jobs,
@@ -16,7 +17,7 @@ use crate::{
 /// How far a follower is: revisions of the newest change of an environment and of a job that it has seen. They come by two watches,
 /// so one number could skip over a change of the other kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub(crate) struct Position {
     environments: Revision,
     jobs: Revision,
 }
@@ -55,15 +56,57 @@ struct Watches {
     jobs: Watch,
 }
 
+/// Who follows: of what they may not see they are told nothing, and of what they may see no more, that it is gone.
+struct Viewer {
+    access: Access,
+    permit: Permit,
+    /// Environments that they have seen last: uid by name.
+    seen: BTreeMap<String, String>,
+}
+
+impl Viewer {
+    /// What was given or taken since the stream began counts.
+    async fn refresh(&mut self) -> Result<(), Error> {
+        self.permit = self.access.permit(self.permit.subject.clone(), self.permit.limit.clone()).await?;
+        Ok(())
+    }
+
+    fn shows(&mut self, event: &Event, change: Change) -> Option<Change> {
+        match &change {
+            Change::Environment { object } => {
+                // It was decoded once already: this cannot fail.
+                let document = decode::<EnvironmentDoc>(event.value.as_ref()?).ok()?;
+                let name = object.name.to_string();
+                if self.permit.allows_on(Permission::EnvironmentsGet, &document) {
+                    self.seen.insert(name, document.uid);
+                    return Some(change);
+                }
+                let gone = self.seen.remove(&name).is_some();
+                gone.then(|| Change::EnvironmentDeleted { name: object.name.clone() })
+            }
+            Change::EnvironmentDeleted { name } => self.seen.remove(name.as_str()).map(|_| change),
+            Change::Job { object } => {
+                let document = decode::<JobDoc>(event.value.as_ref()?).ok()?;
+                let theirs = self.seen.get(object.environment.as_str()) == Some(&document.environment_uid);
+                let in_project = self.permit.allows(Permission::JobsGet, Scope::Project(&document.project));
+                (theirs || in_project).then_some(change)
+            }
+            Change::Reset => Some(change),
+        }
+    }
+}
+
 impl Environments {
-    /// Changes after a position (none: from now on), each with its position, without end. When history has been missed a
+    /// Changes that somebody may see after a position (none: from now on), each with its position, without end. When history has been missed a
     /// [`Change::Reset`] comes first.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn changes(
+    pub(crate) async fn changes(
         &self,
         after: Option<Position>,
+        access: Access,
+        permit: Permit,
     ) -> Result<impl Stream<Item = (Position, Change)> + Send + use<>, Error> {
         let now = Position::both(self.documents.revision().await?);
         let (start, missed) = match after {
@@ -76,10 +119,11 @@ impl Environments {
             },
         };
         let first = missed.then_some(vec![(now, Change::Reset)]);
-        let state = (self.clone(), start, first);
-        let batches = stream::unfold(state, |(this, mut watches, first)| async move {
+        let seen = self.seen_by_name(&permit).await?.into_iter().map(|(name, e)| (name, e.uid)).collect();
+        let state = (self.clone(), start, first, Viewer { access, permit, seen });
+        let batches = stream::unfold(state, |(this, mut watches, first, mut viewer)| async move {
             if let Some(batch) = first {
-                return Some((batch, (this, watches, None)));
+                return Some((batch, (this, watches, None, viewer)));
             }
             let next = tokio::select! {
                 events = watches.environments.next() => events,
@@ -88,17 +132,22 @@ impl Environments {
             match next {
                 Ok(events) => {
                     let mut batch = Vec::with_capacity(events.len());
+                    viewer.refresh().await.ok()?;
                     for event in events {
                         watches.position.pass(&event);
-                        batch.extend(this.change(&event).map(|change| (watches.position, change)));
+                        let shown = this.change(&event).and_then(|change| viewer.shows(&event, change));
+                        batch.extend(shown.map(|change| (watches.position, change)));
                     }
-                    Some((batch, (this, watches, None)))
+                    Some((batch, (this, watches, None, viewer)))
                 }
                 Err(WatchError::Closed) => None,
                 Err(_) => {
                     let now = Position::both(this.documents.revision().await.ok()?);
                     let watches = this.watches(now).await.ok()?;
-                    Some((vec![(now, Change::Reset)], (this, watches, None)))
+                    viewer.refresh().await.ok()?;
+                    let seen = this.seen_by_name(&viewer.permit).await.ok()?;
+                    viewer.seen = seen.into_iter().map(|(name, e)| (name, e.uid)).collect();
+                    Some((vec![(now, Change::Reset)], (this, watches, None, viewer)))
                 }
             }
         });

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Caller, Environments};
 use crate::{
+    audit::{Subject, entry},
     auth::{Auth, Identity, may_use::EnvironmentUse},
-    documents::audit,
     error::Error,
     ports::KubernetesUser,
 };
@@ -54,7 +54,7 @@ impl Environments {
         if let Some(verb) = audited.filter(|_| !dry_run && !REVIEWS.iter().any(|r| path.starts_with(r))) {
             let action = format!("kubernetes.{verb}");
             let detail = json!({ "path": path });
-            let entry = audit(self.clock.now(), caller.actor, &action, name, caller.request_id, detail)?;
+            let entry = entry(self.clock.now(), caller, &action, Subject::environment(&environment), detail)?;
             self.documents.transact(vec![entry]).await?;
         }
         let user = KubernetesUser { name: identity.user_name().to_owned(), uid: identity.user.clone(), admin };

@@ -16,8 +16,16 @@ use vctl_api::rest::{
 use super::{
     body::{JsonBody, if_match, tagged},
     guard::RequestId,
+    permit,
 };
-use crate::{Portal, auth::Identity, environments::Caller, error::Error, jobs};
+use crate::{
+    Portal,
+    access::{decide::Scope, permission::Permission, policy::Permit},
+    auth::Identity,
+    environments::Caller,
+    error::Error,
+    jobs,
+};
 
 /// Longest wait of a request for a change.
 const WAIT: Duration = Duration::from_secs(25);
@@ -30,6 +38,16 @@ pub(super) type Answer = Result<Response, Error>;
 
 pub(super) fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
     Caller { actor: &identity.actor, user: &identity.user, request_id: &id.0 }
+}
+
+/// A project that the body names and that is not there, or not for the caller: what they sent is wrong, not the address.
+fn named_in_body(e: Error) -> Error {
+    match e {
+        Error::NotFound { ref nearest, .. } => {
+            Error::Invalid { kind: "unknown-project", detail: e.to_string(), nearest: nearest.clone() }
+        }
+        other => other,
+    }
 }
 
 pub(super) async fn unknown(request: axum::extract::Request) -> Error {
@@ -50,8 +68,12 @@ pub(super) async fn session(
     })
 }
 
-pub(super) async fn list_environments(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
-    let items = portal.inner().environments.list().await?;
+pub(super) async fn list_environments(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+    headers: HeaderMap,
+) -> Answer {
+    let items = portal.inner().environments.list(&permit).await?;
     tagged(&Page { items, next: None }, None, &headers)
 }
 
@@ -59,9 +81,12 @@ pub(super) async fn create_environment(
     State(portal): State<Portal>,
     Extension(identity): Extension<Identity>,
     Extension(id): Extension<RequestId>,
+    Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<CreateEnvironment>,
 ) -> Answer {
-    let environment = portal.inner().environments.create(caller(&identity, &id), request).await?;
+    let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
+    permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
+    let environment = portal.inner().environments.create(caller(&identity, &id), &project, request).await?;
     let location = format!("/api/v1/environments/{}", environment.name);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
 }
@@ -147,9 +172,14 @@ pub(super) async fn rotate_ca(
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
-pub(super) async fn list_templates(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
+pub(super) async fn list_templates(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+    headers: HeaderMap,
+) -> Answer {
+    let seen = portal.inner().access.templates(&permit, Permission::TemplatesList).await?;
     let mut items: Vec<Template> = Vec::new();
-    for (name, template) in portal.inner().catalog.all()? {
+    for (name, template) in portal.inner().catalog.all()?.into_iter().filter(|(name, _)| seen.contains(name)) {
         match template {
             Ok(template) => items.push(template.describe()),
             // It stays visible, with its error, so that its author finds it.
@@ -165,7 +195,16 @@ pub(super) async fn list_templates(State(portal): State<Portal>, headers: Header
     tagged(&Page { items, next: None }, None, &headers)
 }
 
-pub(super) async fn get_template(State(portal): State<Portal>, Path(name): Path<String>, headers: HeaderMap) -> Answer {
+pub(super) async fn get_template(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    let seen = portal.inner().access.templates(&permit, Permission::TemplatesGet).await?;
+    if !seen.contains(&name) {
+        return Err(Error::NotFound { what: "template", name, nearest: Vec::new() });
+    }
     let template = portal.inner().catalog.get(&name)?;
     tagged(&template.describe(), None, &headers)
 }
@@ -179,12 +218,13 @@ pub(super) struct JobsQuery {
 
 pub(super) async fn list_jobs(
     State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
     query: Result<Query<JobsQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Answer {
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let limit = query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
-    let items = portal.inner().environments.jobs(query.environment.as_deref(), limit).await?;
+    let items = portal.inner().environments.jobs(&permit, query.environment.as_deref(), limit).await?;
     tagged(&Page { items, next: None }, None, &headers)
 }
 
@@ -221,29 +261,45 @@ pub(super) struct AuditQuery {
 
 pub(super) async fn list_audit(
     State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
     query: Result<Query<AuditQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page<AuditEntry>>, Error> {
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let limit = query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
-    let (items, next) = portal.inner().environments.audit(query.after.as_deref(), limit).await?;
+    let (items, next) = portal.inner().environments.audit(&permit, query.after.as_deref(), limit).await?;
     Ok(Json(Page { items, next }))
 }
 
-pub(super) async fn list_workers(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
-    let items: Vec<Worker> = portal.inner().workers.list().await?;
+pub(super) async fn list_workers(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+    headers: HeaderMap,
+) -> Answer {
+    let items = workers(&portal, &permit).await?;
     tagged(&Page { items, next: None }, None, &headers)
 }
 
-pub(super) async fn status(State(portal): State<Portal>) -> Result<Json<ServerStatus>, Error> {
+/// The workers, for whoever may see them in some project.
+pub(super) async fn workers(portal: &Portal, permit: &Permit) -> Result<Vec<Worker>, Error> {
+    if portal.inner().access.allows_somewhere(permit, Permission::WorkersList).await? {
+        return Ok(portal.inner().workers.list().await?);
+    }
+    Ok(Vec::new())
+}
+
+pub(super) async fn status(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+) -> Result<Json<ServerStatus>, Error> {
     let inner = portal.inner();
     Ok(Json(ServerStatus {
         version: inner.config.version.clone(),
         pid: std::process::id(),
         listen: inner.config.listen.clone(),
         started_at: inner.started_at,
-        environments: u32::try_from(inner.environments.count().await?).unwrap_or(u32::MAX),
-        workers: inner.workers.list().await?,
-        resident_bytes: resident_bytes(),
+        environments: u32::try_from(inner.environments.count(&permit).await?).unwrap_or(u32::MAX),
+        workers: workers(&portal, &permit).await?,
+        resident_bytes: resident_bytes().filter(|_| permit.allows_everywhere(Permission::PlatformGet)),
     }))
 }
 

@@ -16,13 +16,8 @@ use serde_json::json;
 use vctl_api::rest::Environment;
 use vctl_store::{BackupEncoder, Tenant};
 
-use super::guard::RequestId;
-use crate::{
-    Portal,
-    auth::Identity,
-    environments::{Caller, Environments},
-    error::Error,
-};
+use super::{api::caller, guard::RequestId};
+use crate::{Portal, auth::Identity, environments::Environments, error::Error};
 
 /// Largest backup that is restored, in bytes: it is held in memory until it has been found whole.
 const BACKUP_LIMIT: usize = 1 << 30;
@@ -30,10 +25,6 @@ const BACKUP_LIMIT: usize = 1 << 30;
 /// With the limit of backups.
 pub(super) fn limited(handler: MethodRouter<Portal>) -> MethodRouter<Portal, Infallible> {
     handler.layer(DefaultBodyLimit::max(BACKUP_LIMIT))
-}
-
-fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
-    Caller { actor: &identity.actor, user: &identity.user, request_id: &id.0 }
 }
 
 fn stream_of(body: Body) -> Response {

@@ -9,7 +9,7 @@ use axum::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use vctl_api::rest::Problem;
 
-use super::{pages, problem};
+use super::{pages, permit, problem};
 use crate::{Portal, auth::Identity, error::Error};
 
 /// Name of the session cookie. `__Host-`: only over TLS, only for this host, for all paths.
@@ -88,18 +88,12 @@ pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request
     };
     match checked {
         Ok(identity) => {
-            request.extensions_mut().insert(identity);
+            if let Err(e) = permit::attach(&portal, identity, &mut request).await {
+                return e.into_response();
+            }
             next.run(request).await
         }
         Err(e) => e.into_response(),
-    }
-}
-
-/// Lets the administrator through, of those who are signed in.
-pub(crate) async fn administrator(request: Request, next: Next) -> Response {
-    match request.extensions().get::<Identity>() {
-        Some(identity) if identity.is_local_admin() => next.run(request).await,
-        _ => Error::Forbidden("only the administrator of the server may do this: ask them".to_owned()).into_response(),
     }
 }
 
@@ -107,7 +101,9 @@ pub(crate) async fn administrator(request: Request, next: Next) -> Response {
 pub(crate) async fn signed_in_page(State(portal): State<Portal>, mut request: Request, next: Next) -> Response {
     match authenticate(&portal, request.headers()).await {
         Ok(identity) => {
-            request.extensions_mut().insert(identity);
+            if let Err(e) = permit::attach(&portal, identity, &mut request).await {
+                return e.into_response();
+            }
             next.run(request).await
         }
         Err(Error::Unauthorized(why)) => pages::please_sign_in(&why),

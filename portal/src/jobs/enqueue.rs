@@ -5,7 +5,8 @@ use vctl_api::rest::{Job, Operation};
 use vctl_store::{Expect, StoreError};
 
 use crate::{
-    documents::{EnvironmentDoc, JobDoc, Stored, audit, put},
+    audit::{Subject, entry},
+    documents::{EnvironmentDoc, JobDoc, Stored, put},
     environments::{CONFLICT_TRIES, Caller, Environments},
     error::Error,
     jobs,
@@ -56,7 +57,8 @@ impl Environments {
             let now = self.now();
             let Plan { mut environment, operation, action, mut detail } = plan;
             let after = unfinished.as_ref().map(|job| job.value.id.clone());
-            let job = jobs::new(now, &environment.name, &environment.uid, operation, after);
+            let mut job = jobs::new(now, &environment.name, &environment.uid, operation, after);
+            job.project.clone_from(&environment.project);
             environment.job.clone_from(&job.id);
             if let Some(detail) = detail.as_object_mut() {
                 detail.insert("job".to_owned(), job.id.clone().into());
@@ -64,7 +66,7 @@ impl Environments {
             let mut writes = vec![
                 put(&job, Expect::Absent)?,
                 put(&environment, Expect::Revision(stored.revision))?,
-                audit(now, caller.actor, action, name, caller.request_id, detail)?,
+                entry(now, caller, action, Subject::environment(&environment), detail)?,
             ];
             if let Some(unfinished) = unfinished {
                 let cancelled = JobDoc { cancel: true, ..unfinished.value };

@@ -10,14 +10,15 @@ use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
     JobsConfig,
-    documents::{EnvironmentDoc, JobDoc, Lease, SecretsDoc, Stored, audit, put, remove},
-    environments::Environments,
+    audit::{Subject, entry},
+    documents::{EnvironmentDoc, JobDoc, Lease, SecretsDoc, Stored, put, remove},
+    environments::{Caller, Environments},
     error::Error,
     ports::PortError,
 };
 
 /// Who the audit trail names for what a job does at its end.
-const RUNNER: &str = "job-runner";
+const RUNNER: Caller<'static> = Caller { actor: "job-runner", user: "", request_id: "" };
 /// Lines of log that are kept.
 const LOG_LINES: usize = 200;
 
@@ -249,9 +250,10 @@ impl Work {
         }
         let expect = Expect::Revision(stored.revision);
         let mut environment = stored.value;
+        let project = environment.project.clone();
         let entry = |action: &str| {
             let detail = serde_json::json!({"job": job.id, "attempt": job.attempt, "error": job.error});
-            audit(now, RUNNER, action, name, "", detail)
+            entry(now, RUNNER, action, Subject::of_project(name, &project), detail)
         };
         let action = match (job.operation, job.state) {
             (Operation::Delete, JobState::Succeeded) => {

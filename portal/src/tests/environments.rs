@@ -150,7 +150,9 @@ async fn entity_tags_spare_and_protect() {
 async fn changes_are_streamed_and_can_be_resumed() {
     let world = World::new();
     let environments = &world.portal.inner().environments;
-    let mut live = Box::pin(environments.changes(None).await.expect("changes"));
+    let access = || world.portal.inner().access.clone();
+    let permit = world.administrator().await;
+    let mut live = Box::pin(environments.changes(None, access(), permit.clone()).await.expect("changes"));
     world.create("env", "blank").await;
     let mut seen = Vec::new();
     while seen.len() < 2 {
@@ -164,10 +166,10 @@ async fn changes_are_streamed_and_can_be_resumed() {
     );
     // Whichever of the two came first: whoever goes on after it gets the other one.
     let position = seen[0].0.to_string().parse().expect("position");
-    let mut resumed = Box::pin(environments.changes(Some(position)).await.expect("changes"));
+    let mut resumed = Box::pin(environments.changes(Some(position), access(), permit.clone()).await.expect("changes"));
     assert_eq!(resumed.next().await.expect("change"), seen[1]);
     let ahead = "100000.100000".parse().expect("position");
-    let mut ahead = Box::pin(environments.changes(Some(ahead)).await.expect("changes"));
+    let mut ahead = Box::pin(environments.changes(Some(ahead), access(), permit).await.expect("changes"));
     assert!(matches!(ahead.next().await, Some((_, Change::Reset))), "a revision of another life of the server");
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use vctl_api::rest::{CreateEnvironment, Environment, Period};
+use vctl_api::rest::{CreateEnvironment, DEFAULT_PROJECT, Environment, Period};
 use vctl_machinery::version::MinorVersion;
 
 use super::{
@@ -27,6 +27,9 @@ pub(crate) struct Create {
     /// What to make it from; see `vctl templates`
     #[arg(long, short)]
     template: String,
+    /// Project that it is to belong to
+    #[arg(long, value_name = "PROJECT", default_value = DEFAULT_PROJECT)]
+    project: String,
     /// A parameter of the template; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -67,6 +70,7 @@ impl Create {
         let kubernetes_version = self.kubernetes_version.map(|version| version.to_string());
         let request = CreateEnvironment {
             name: self.name,
+            project: self.project,
             template: self.template,
             parameters,
             kubernetes_version,

@@ -1,0 +1,214 @@
+//! Projects, teams, roles, members, quotas and shares.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Name of the project that always exists, and that environments belong to unless another is named.
+pub const DEFAULT_PROJECT: &str = "default";
+
+/// What environments are grouped by: who works in it, and what they may use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Project {
+    /// Unique name.
+    pub name: String,
+    /// What can be set.
+    #[serde(flatten)]
+    pub settings: ProjectSettings,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// Revision for conditional requests (`ETag`); 0 for the project `default` before anybody has changed it.
+    pub revision: u64,
+}
+
+/// Body of `POST /api/v1/projects`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateProject {
+    /// The name asked for: a DNS-1123 label.
+    pub name: String,
+    /// What can be set.
+    #[serde(flatten)]
+    pub settings: ProjectSettings,
+}
+
+/// What can be set of a project; body of `PUT /api/v1/projects/NAME`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectSettings {
+    /// One line for lists.
+    #[serde(default)]
+    pub title: String,
+    /// Who has which role in it.
+    #[serde(default)]
+    pub members: Vec<Member>,
+    /// Templates that environments may be made from; empty: all.
+    #[serde(default)]
+    pub allowed_templates: Vec<String>,
+    /// Patterns of container images that templates may use, with `*` for any text: `registry.example.com/team/*`; empty: all.
+    #[serde(default)]
+    pub allowed_images: Vec<String>,
+    /// What all its environments together may be.
+    #[serde(default)]
+    pub quota: Quota,
+    /// What each of its members may have in it.
+    #[serde(default)]
+    pub member_quota: Quota,
+}
+
+/// Somebody with a role.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Member {
+    /// What the name is a name of.
+    pub kind: MemberKind,
+    /// Name of the user, group or team.
+    pub name: String,
+    /// Name of the role.
+    pub role: String,
+}
+
+/// What can be a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MemberKind {
+    /// A user.
+    User,
+    /// A group of the identity provider.
+    Group,
+    /// A team.
+    Team,
+}
+
+/// How much there may be; what is not named is not limited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Quota {
+    /// Environments, asleep or awake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environments: Option<u32>,
+    /// Environments by template.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub templates: BTreeMap<String, u32>,
+}
+
+/// What is used of a quota.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Environments, asleep or awake.
+    pub environments: u32,
+    /// Environments by template.
+    #[serde(default)]
+    pub templates: BTreeMap<String, u32>,
+}
+
+/// Answer of `GET /api/v1/projects/NAME/usage`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaUsage {
+    /// What may be used.
+    pub quota: Quota,
+    /// What is used.
+    pub used: Usage,
+}
+
+/// People who are named together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Team {
+    /// Unique name.
+    pub name: String,
+    /// What can be set.
+    #[serde(flatten)]
+    pub settings: TeamSettings,
+    /// Revision for conditional requests.
+    pub revision: u64,
+}
+
+/// What can be set of a team; body of `PUT /api/v1/teams/NAME`, which makes it when it is not there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamSettings {
+    /// One line for lists.
+    #[serde(default)]
+    pub title: String,
+    /// Users in it.
+    #[serde(default)]
+    pub users: Vec<String>,
+    /// Groups of the identity provider whose people are in it.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// What its users may have together, over all projects.
+    #[serde(default)]
+    pub quota: Quota,
+}
+
+/// A named list of permissions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Role {
+    /// Unique name.
+    pub name: String,
+    /// What can be set.
+    #[serde(flatten)]
+    pub settings: RoleSettings,
+    /// It always exists and cannot be changed.
+    pub built_in: bool,
+    /// Revision for conditional requests; 0 for built-in ones.
+    pub revision: u64,
+}
+
+/// What can be set of a role; body of `PUT /api/v1/roles/NAME`, which makes it when it is not there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleSettings {
+    /// One line for lists.
+    #[serde(default)]
+    pub title: String,
+    /// What it allows: `environments.create`, `environments.*`, `*.list` or `*`.
+    pub rules: Vec<String>,
+}
+
+/// What can be set of the platform; body of `PUT` and answer of `GET /api/v1/platform`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Platform {
+    /// Who has which role everywhere.
+    #[serde(default)]
+    pub members: Vec<Member>,
+    /// What each user may have, over all projects.
+    #[serde(default)]
+    pub user_quota: Quota,
+    /// Revision for conditional requests; what is sent is ignored.
+    #[serde(default)]
+    pub revision: u64,
+}
+
+/// How an environment is shared with somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ShareAccess {
+    /// They work in it as its administrator.
+    Admin,
+    /// They see what is in it.
+    ReadOnly,
+}
+
+/// Body of `PUT /api/v1/environments/NAME/shares/USER`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Share {
+    /// What they may do.
+    pub access: ShareAccess,
+}
+
+/// Answer of `GET /api/v1/permissions`: what the caller may do at a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Permissions {
+    /// As `resource.verb`.
+    pub permissions: Vec<String>,
+}

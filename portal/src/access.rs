@@ -1,0 +1,171 @@
+//! Who may do what.
+//!
+//! * [`permission`]: the closed list of permissions, `resource.verb`, and sets of them.
+//! * [`role`]: named sets: those that are built in, and those that people write.
+//! * [`decide`]: the pure decision: a subject, bindings, a permission and where it is asked for.
+//! * [`policy`]: the bindings as they stand, read from the documents of projects, teams, roles and the platform.
+//! * [`quota`]: what a project, a team or a user may have; counted in the transaction that creates.
+//! * [`Access`]: changing projects, teams, roles and members, without escalation.
+//!
+//! Every endpoint declares its permission in the table of [`crate::http`]; docs/access.md has the list.
+
+pub mod decide;
+pub(crate) mod documents;
+pub(crate) mod limits;
+mod may_use;
+mod members;
+pub mod permission;
+mod platform;
+pub(crate) mod policy;
+mod projects;
+pub mod role;
+mod roles;
+mod teams;
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use vctl_api::names::EnvironmentName;
+use vctl_runtime::clock::Clock;
+use vctl_store::{Expect, Revision, StoreError, Write};
+
+use crate::{
+    access::{
+        decide::{Scope, Subject},
+        permission::{Permission, PermissionSet},
+        policy::{Limit, Permit, Policy},
+    },
+    documents::Documents,
+    error::Error,
+};
+
+/// Projects, teams, roles and members. Cheap to clone.
+#[derive(Clone)]
+pub struct Access {
+    pub(crate) documents: Documents,
+    pub(crate) clock: Clock,
+    policy: Arc<Cached>,
+}
+
+/// The templates that somebody may see.
+#[derive(Debug, Default)]
+pub(crate) struct Templates {
+    everything: bool,
+    names: BTreeSet<String>,
+}
+
+impl Templates {
+    /// Whether this one is among them.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.everything || self.names.contains(name)
+    }
+}
+
+/// The policy as it was read last. One process owns the store (docs/decisions/0004), and every change of what the policy is made of goes through
+/// [`Access::change`], so that it is read anew exactly when it has changed.
+#[derive(Default)]
+struct Cached {
+    generation: AtomicU64,
+    policy: RwLock<Option<Arc<Policy>>>,
+}
+
+impl Access {
+    pub(crate) fn new(documents: Documents, clock: Clock) -> Self {
+        Self { documents, clock, policy: Arc::default() }
+    }
+
+    /// The bindings as they stand.
+    pub(crate) async fn policy(&self) -> Result<Arc<Policy>, Error> {
+        if let Some(policy) = self.policy.policy.read().unwrap_or_else(PoisonError::into_inner).clone() {
+            return Ok(policy);
+        }
+        let generation = self.policy.generation.load(Ordering::SeqCst);
+        let policy = Arc::new(Policy::read(&self.documents).await?);
+        let mut cached = self.policy.policy.write().unwrap_or_else(PoisonError::into_inner);
+        // What was read while something changed is good for this request, but not for later ones.
+        if self.policy.generation.load(Ordering::SeqCst) == generation {
+            *cached = Some(policy.clone());
+        }
+        Ok(policy)
+    }
+
+    /// What somebody may do, by the bindings as they stand and at most what their credential allows.
+    pub(crate) async fn permit(&self, subject: Subject, limit: Limit) -> Result<Permit, Error> {
+        let grants = self.policy().await?.grants(&subject);
+        Ok(Permit::new(subject, grants, limit))
+    }
+
+    /// Whether something is allowed in some project, or everywhere.
+    pub(crate) async fn allows_somewhere(&self, permit: &Permit, permission: Permission) -> Result<bool, Error> {
+        let policy = self.policy().await?;
+        Ok(policy.projects.keys().any(|name| permit.allows(permission, Scope::Project(name))))
+    }
+
+    /// The templates that somebody may see: those that their projects allow.
+    pub(crate) async fn templates(&self, permit: &Permit, permission: Permission) -> Result<Templates, Error> {
+        let policy = self.policy().await?;
+        let mut seen = Templates::default();
+        for project in policy.projects.values().filter(|p| permit.allows(permission, Scope::Project(&p.value.name))) {
+            let allowed = &project.value.settings.allowed_templates;
+            seen.everything |= allowed.is_empty();
+            seen.names.extend(allowed.iter().cloned());
+        }
+        Ok(seen)
+    }
+
+    /// Writes documents that the policy is made of.
+    pub(crate) async fn change(&self, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
+        let done = self.documents.transact(writes).await;
+        let mut cached = self.policy.policy.write().unwrap_or_else(PoisonError::into_inner);
+        self.policy.generation.fetch_add(1, Ordering::SeqCst);
+        *cached = None;
+        done
+    }
+}
+
+/// Nobody gives what they do not have.
+///
+/// # Errors
+/// [`Error::Forbidden`] with the permissions that are missing.
+fn check_escalation(permit: &Permit, scope: Scope<'_>, given: PermissionSet) -> Result<(), Error> {
+    let missing = given.without(permit.at(scope));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Forbidden(format!(
+        "this would give what you do not have yourself ({}): ask somebody who has it",
+        missing.to_text()
+    )))
+}
+
+/// The name of a project, team or role: a DNS-1123 label.
+fn check_name(name: &str) -> Result<(), Error> {
+    EnvironmentName::new(name).map(|_| ()).map_err(|e| Error::Invalid {
+        kind: "invalid-name",
+        detail: e.to_string(),
+        nearest: vec![e.suggestion],
+    })
+}
+
+/// What a change that is based on one revision expects of the document that is there.
+fn expected(current: Revision, wanted: Option<Revision>) -> Result<Expect, Error> {
+    if wanted.is_some_and(|wanted| wanted != current) {
+        return Err(Error::Changed { current });
+    }
+    Ok(if current == 0 { Expect::Absent } else { Expect::Revision(current) })
+}
+
+/// A conflict of a change of one document: somebody else was faster.
+fn changed_meanwhile(e: StoreError) -> Error {
+    match e {
+        StoreError::Conflict { .. } => {
+            Error::Conflict("somebody else has changed it at the same moment: read it again and decide anew".to_owned())
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,138 @@
+//! What a project allows in its environments.
+
+use serde_json::Value;
+
+use super::documents::ProjectDoc;
+use crate::error::{Error, nearest};
+
+/// Whether a project allows a template.
+pub(crate) fn allows_template(project: &ProjectDoc, template: &str) -> bool {
+    let allowed = &project.settings.allowed_templates;
+    allowed.is_empty() || allowed.iter().any(|name| name == template)
+}
+
+/// A template that the project allows.
+///
+/// # Errors
+/// [`Error::Invalid`] with what is allowed.
+pub(crate) fn check_template(project: &ProjectDoc, template: &str) -> Result<(), Error> {
+    if allows_template(project, template) {
+        return Ok(());
+    }
+    let allowed = &project.settings.allowed_templates;
+    Err(Error::Invalid {
+        kind: "template-not-allowed",
+        detail: format!(
+            "project {:?} does not allow template {template:?}, but {}: take one of them, or ask an administrator of the project",
+            project.name,
+            allowed.join(", ")
+        ),
+        nearest: nearest(template, allowed.iter().map(String::as_str)),
+    })
+}
+
+/// Images of containers that the project allows, in all objects that are about to be applied.
+///
+/// # Errors
+/// [`Error::Invalid`] with the first image that is not allowed and where it is.
+pub(crate) fn check_images(project: &ProjectDoc, documents: &[Value]) -> Result<(), Error> {
+    let patterns = &project.settings.allowed_images;
+    if patterns.is_empty() {
+        return Ok(());
+    }
+    for document in documents {
+        let mut refused = None;
+        visit_images(document, &mut |image| {
+            if !patterns.iter().any(|pattern| matches(pattern, image)) {
+                refused.get_or_insert_with(|| image.to_owned());
+            }
+        });
+        if let Some(image) = refused {
+            let kind = document["kind"].as_str().unwrap_or("object").to_lowercase();
+            let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            return Err(Error::invalid(
+                "image-not-allowed",
+                format!(
+                    "project {:?} does not allow image {image:?} of {kind} {name:?}, but {}: change the parameter that names it, or ask \
+                     an administrator of the project",
+                    project.name,
+                    patterns.join(", ")
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Calls `seen` with the image of every container, init container and ephemeral container, at whatever depth its pod template is.
+fn visit_images(value: &Value, seen: &mut impl FnMut(&str)) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let ("containers" | "initContainers" | "ephemeralContainers", Value::Array(containers)) =
+                    (name.as_str(), value)
+                {
+                    containers.iter().filter_map(|c| c["image"].as_str()).for_each(&mut *seen);
+                }
+                visit_images(value, seen);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| visit_images(item, seen)),
+        _ => {}
+    }
+}
+
+/// Whether a text matches a pattern in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut left) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(last) = pattern.contains('*').then(|| parts.next_back().unwrap_or_default()) else {
+        return left.is_empty();
+    };
+    for part in parts {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use vctl_api::rest::ProjectSettings;
+
+    use super::*;
+
+    #[test]
+    fn patterns_match_the_whole_text() {
+        for (pattern, text, expected) in [
+            ("nginx:1", "nginx:1", true),
+            ("nginx:1", "nginx:12", false),
+            ("a/*", "a/b:1", true),
+            ("a/*", "b/a/b", false),
+            ("*:1.*", "x:1.2", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("ab*ba", "aba", false),
+            ("*", "", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn images_are_found_at_every_depth() {
+        let settings = ProjectSettings { allowed_images: vec!["ok/*".to_owned()], ..ProjectSettings::default() };
+        let project = ProjectDoc { name: "p".to_owned(), settings, created_at: None };
+        let pod = |image: &str| json!({"initContainers": [{"image": "ok/init"}], "containers": [{"image": image}]});
+        let job = |image: &str| json!({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": pod(image)}}}}});
+        assert!(check_images(&project, &[job("ok/a:1")]).is_ok());
+        let refused = check_images(&project, &[job("ok/a:1"), job("other/a")]).expect_err("refused").to_string();
+        assert!(refused.contains("other/a") && refused.contains("cronjob") && refused.contains("ok/*"), "{refused}");
+        let list = json!({"kind": "List", "items": [{"kind": "Pod", "spec": pod("other/b")}]});
+        assert!(check_images(&project, &[list]).is_err(), "also inside of a List");
+    }
+}

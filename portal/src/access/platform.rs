@@ -1,0 +1,45 @@
+//! The members and limits of the platform as a whole.
+
+use vctl_api::rest::Platform;
+use vctl_store::Revision;
+
+use super::{Access, changed_meanwhile, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit};
+use crate::{
+    audit::{Subject, entry, record::changes},
+    documents::put,
+    environments::Caller,
+    error::Error,
+};
+
+impl Access {
+    /// Its members and limits.
+    pub(crate) async fn platform(&self) -> Result<Platform, Error> {
+        let policy = self.policy().await?;
+        Ok(Platform { revision: policy.platform.revision, ..policy.platform.value.settings.clone() })
+    }
+
+    /// Changes them. The local administrator is always an administrator of the platform.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], [`Error::Forbidden`] for giving more than one has, [`Error::Changed`].
+    pub(crate) async fn put_platform(
+        &self,
+        caller: Caller<'_>,
+        permit: &Permit,
+        settings: Platform,
+        if_revision: Option<Revision>,
+    ) -> Result<Platform, Error> {
+        let policy = self.policy().await?;
+        let before = Platform { revision: 0, ..policy.platform.value.settings.clone() };
+        let expect = expected(policy.platform.revision, if_revision)?;
+        members::check(permit, &policy, Scope::Platform, &before.members, &settings.members)?;
+        let document = PlatformDoc { settings: Platform { revision: 0, ..settings } };
+        let detail = changes(&before, &document.settings)?;
+        let writes = vec![
+            put(&document, expect)?,
+            entry(self.clock.now(), caller, "platform.update", Subject::platform(""), detail)?,
+        ];
+        let revisions = self.change(writes).await.map_err(changed_meanwhile)?;
+        Ok(Platform { revision: revisions.first().copied().unwrap_or_default(), ..document.settings })
+    }
+}
