@@ -4,6 +4,7 @@
 
 mod access;
 mod api;
+mod api_keys;
 mod assets;
 mod backup;
 mod body;
@@ -11,9 +12,11 @@ mod events;
 mod guard;
 mod kube;
 mod lifecycle;
+mod oauth;
 mod pages;
 mod permit;
 pub mod problem;
+mod sign_in;
 mod users;
 
 use axum::{
@@ -96,6 +99,16 @@ fn pages() -> Vec<Endpoint> {
         row("GET", "/login", Public, get(pages::login)),
         row("POST", "/logout", Page, post(pages::logout)),
         row("GET", "/assets/{*path}", Public, get(assets::asset)),
+        row("GET", "/auth/start", Public, get(sign_in::start)),
+        row("GET", "/auth/callback", Public, get(sign_in::callback)),
+        row("POST", "/auth/back-channel-logout/{issuer}", Public, post(sign_in::back_channel_logout)),
+        row("GET", "/oauth/authorize", Page, get(oauth::authorize)),
+        row("POST", "/oauth/authorize", Page, post(oauth::decide)),
+        row("POST", "/oauth/token", Public, post(oauth::token)),
+        row("POST", "/oauth/device_authorization", Public, post(oauth::device_authorization)),
+        row("POST", "/oauth/revoke", Public, post(oauth::revoke)),
+        row("GET", "/device", Page, get(oauth::device)),
+        row("POST", "/device", Page, post(oauth::decide_device)),
     ]
 }
 
@@ -114,7 +127,13 @@ fn environments() -> Vec<Endpoint> {
         ),
         row("GET", "/api/v1/environments/{name}", one(P::EnvironmentsGet), get(api::get_environment)),
         row("DELETE", "/api/v1/environments/{name}", one(P::EnvironmentsDelete), delete(api::delete_environment)),
-        row("GET", "/api/v1/environments/{name}/kubeconfig", one(P::EnvironmentsConnect), get(api::kubeconfig)),
+        row("GET", "/api/v1/environments/{name}/kubeconfig", one(P::EnvironmentsConnectReadOnly), get(api::kubeconfig)),
+        row(
+            "POST",
+            "/api/v1/environments/{name}/token",
+            one(P::EnvironmentsConnectReadOnly),
+            post(api_keys::environment_token),
+        ),
         row("GET", "/api/v1/environments/{name}/authentication", one(P::EnvironmentsGet), get(api::get_authentication)),
         row("GET", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), get(kube::serve)),
         row("POST", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), post(kube::serve)),
@@ -172,6 +191,9 @@ fn platform() -> Vec<Endpoint> {
         row("POST", "/api/v1/login-links", Access::SignedIn, post(api::create_login_link)),
         row("GET", "/api/v1/session", Access::SignedIn, get(api::session)),
         row("GET", "/api/v1/identity", Access::SignedIn, get(users::whoami)),
+        row("GET", "/api/v1/api-keys", Access::SignedIn, get(api_keys::list)),
+        row("POST", "/api/v1/api-keys", Access::SignedIn, post(api_keys::create)),
+        row("DELETE", "/api/v1/api-keys/{id}", Access::SignedIn, delete(api_keys::remove)),
         row("GET", "/api/v1/users", platform(P::UsersList), get(users::list)),
         row("GET", "/api/v1/users/{id}", platform(P::UsersList), get(users::get)),
         row("PATCH", "/api/v1/users/{id}", platform(P::UsersUpdate), patch(users::change)),

@@ -28,6 +28,11 @@ pub mod ports;
 mod sleep;
 pub mod templates;
 
+pub use auth::{
+    environment_tokens::EnvironmentUser,
+    oidc::config::{OidcConfig, OidcConfigError},
+};
+
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -41,7 +46,7 @@ use vctl_store::Store;
 
 use crate::{
     access::Access,
-    auth::{Auth, Credential, Identity, Origin, token::AdminToken},
+    auth::{Auth, Credential, Identity, Origin, oidc::Issuers, token::AdminToken},
     documents::Documents,
     environments::Environments,
     jobs::runner::Runner,
@@ -62,6 +67,8 @@ pub struct PortalConfig {
     pub token_file: PathBuf,
     /// Directory with further templates, one directory each; one of the same name replaces a shipped one.
     pub templates_dir: Option<PathBuf>,
+    /// Where people sign in, besides by sign-in links.
+    pub oidc: Option<OidcConfig>,
     /// How jobs are run.
     pub jobs: JobsConfig,
 }
@@ -146,7 +153,16 @@ impl Portal {
         let catalog = Catalog::new(config.templates_dir.clone());
         let environments = Environments::new(documents.clone(), catalog.clone(), planes, clock.clone());
         let access = Access::new(documents.clone(), clock.clone());
-        let auth = Auth::new(documents, clock.clone(), token, config.public_url.clone(), Arc::new(access.clone()));
+        let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
+        let auth = Auth::new(
+            documents,
+            clock.clone(),
+            token,
+            tasks.clone(),
+            config.public_url.clone(),
+            issuers,
+            Arc::new(access.clone()),
+        );
         let started_at = clock.now();
         let inner = Inner { config, clock, tasks, started_at, access, environments, catalog, auth, workers };
         Ok(Self { inner: Arc::new(inner) })
@@ -176,6 +192,19 @@ impl Portal {
     pub async fn login_link(&self) -> Result<vctl_api::rest::LoginLink, error::Error> {
         let administrator = Identity::local_admin(Credential::Administrator, None, Origin::Administrator);
         self.inner.auth.mint_link(&administrator, "").await
+    }
+
+    /// Whether a bearer token says that it is for the Kubernetes API of an environment.
+    pub fn is_environment_token(token: &str) -> bool {
+        token.starts_with(auth::environment_tokens::PREFIX)
+    }
+
+    /// Who has a token for the Kubernetes API of this environment, and what they may there at this moment.
+    ///
+    /// # Errors
+    /// [`error::Error::Unauthorized`] with the reason; [`error::Error::Unavailable`] when their issuer has not been heard of for too long.
+    pub async fn environment_user(&self, environment: &str, token: &str) -> Result<EnvironmentUser, error::Error> {
+        self.inner.auth.by_environment_token(environment, token).await
     }
 
     pub(crate) fn inner(&self) -> &Inner {

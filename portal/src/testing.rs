@@ -209,7 +209,7 @@ impl ControlPlanes for FakePlanes {
     }
 
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
-        Ok(format!("kubeconfig of {name}"))
+        Ok(format!("users: [{{name: {name}, user: {{client-key-data: KEY}}}}]\n"))
     }
 
     async fn serve(
@@ -325,7 +325,24 @@ impl World {
         Self::join(dir, Clock::fixed(at), Arc::new(MemoryStore::new()), Arc::default())
     }
 
+    /// With a clock that stands still, and issuers.
+    pub(crate) fn with_issuers(oidc: crate::OidcConfig) -> Self {
+        let at = "2026-01-02T03:04:05Z".parse().expect("time");
+        let dir = tempfile::tempdir().expect("dir");
+        Self::join_with(dir, Clock::fixed(at), Arc::new(MemoryStore::new()), Arc::default(), Some(oidc))
+    }
+
     fn join(dir: tempfile::TempDir, clock: Clock, store: Arc<dyn Store>, planes: Arc<FakePlanes>) -> Self {
+        Self::join_with(dir, clock, store, planes, None)
+    }
+
+    fn join_with(
+        dir: tempfile::TempDir,
+        clock: Clock,
+        store: Arc<dyn Store>,
+        planes: Arc<FakePlanes>,
+        oidc: Option<crate::OidcConfig>,
+    ) -> Self {
         let token_file = dir.path().join("admin.token");
         let templates = dir.path().join("templates");
         std::fs::create_dir_all(&templates).expect("mkdir");
@@ -335,6 +352,7 @@ impl World {
             version: "0.0.0-test".to_owned(),
             token_file: token_file.clone(),
             templates_dir: Some(templates),
+            oidc,
             jobs: JobsConfig {
                 back_off: Duration::from_millis(1),
                 poll: Duration::from_millis(5),

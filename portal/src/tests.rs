@@ -9,3 +9,4 @@ mod kubernetes;
 mod lifecycle;
 mod permissions;
 mod projects;
+mod sign_in;

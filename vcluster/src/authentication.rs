@@ -1,8 +1,9 @@
 //! Who makes a request: client certificates of the cluster's own authority, service account tokens, tokens of configured issuers, or nobody
-//! in particular;
+//! in particular; users of the platform by its own tokens ([`platform`]);
 //! then whom they act for.
 
 pub(crate) mod oidc;
+pub(crate) mod platform;
 
 use std::{
     collections::HashMap,
@@ -121,6 +122,9 @@ pub(crate) async fn by_token(
     token: &str,
     audiences: &[String],
 ) -> Result<(User, Vec<String>), ApiError> {
+    if let Some(known) = platform::authenticate(plane, token, audiences).await {
+        return known;
+    }
     let refused = match verify(plane, token, audiences).await? {
         Ok(known) => return Ok(known),
         Err(why) => why,

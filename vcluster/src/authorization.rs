@@ -16,6 +16,7 @@ use vctl_machinery::status::{ApiError, group_resource};
 use vctl_store::{ListOptions, Scope, Store, Tenant};
 
 use crate::{
+    authentication::platform::{PLATFORM_ADMIN, PLATFORM_VIEWER},
     bootstrap, document,
     user::{MASTERS, User},
 };
@@ -149,6 +150,7 @@ impl Index {
             }
         }
         index.aggregate(&aggregated, &labelled);
+        index.cluster_bindings.extend(platform_bindings());
         Ok(index)
     }
 
@@ -263,6 +265,17 @@ impl Index {
         };
         Decision { allowed, reason }
     }
+}
+
+/// What users of the platform may: not objects, so that every cluster has them, also one from before, and nobody inside locks them out.
+fn platform_bindings() -> impl Iterator<Item = Binding> {
+    [(PLATFORM_ADMIN, "cluster-admin"), (PLATFORM_VIEWER, "view")].into_iter().map(|(group, role)| Binding {
+        name: group.into(),
+        namespace: "".into(),
+        subjects: vec![("Group".into(), "".into(), group.into())],
+        cluster_role: true,
+        role: role.into(),
+    })
 }
 
 fn binding(object: &Value) -> Binding {

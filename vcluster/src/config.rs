@@ -1,8 +1,10 @@
 //! Settings of the virtual control planes of this process.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use vctl_runtime::clock::Clock;
+
+pub use crate::authentication::platform::{PlatformTokens, PlatformUser};
 
 pub use crate::fairness::SeatLimits;
 
@@ -55,6 +57,8 @@ pub struct Config {
     pub outbound: OutboundAddresses,
     /// How many requests are worked on at a time.
     pub seats: SeatLimits,
+    /// Who has the tokens that the platform makes for its users; none: there are no such tokens.
+    pub platform_tokens: Option<Arc<dyn PlatformTokens>>,
 }
 
 impl Config {
@@ -71,6 +75,7 @@ impl Config {
             max_body: 3 << 20,
             outbound: OutboundAddresses::default(),
             seats: SeatLimits::default(),
+            platform_tokens: None,
         }
     }
 }

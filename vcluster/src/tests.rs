@@ -11,6 +11,7 @@ mod lifecycle;
 mod lists;
 mod measurements;
 mod objects;
+mod platform_tokens;
 mod pod_security;
 mod pods;
 mod policies;

@@ -29,11 +29,12 @@ impl Certificates {
         Ok(Self { authority: Arc::new(authority(&dir, "ca", "vctl CA", now)?), server_ca_file: dir.join("ca.crt") })
     }
 
-    /// Makes serving certificates for the address listened on and the names that pods use.
+    /// Makes serving certificates for the address listened on and the names that pods and people use.
     pub(crate) fn serving(
         &self,
         listen: SocketAddr,
         api_address: &str,
+        public_host: Option<&str>,
     ) -> impl Fn(Timestamp) -> Result<Identity, PkiError> + Send + Sync + use<> {
         let mut names: Vec<String> = IN_CLUSTER_NAMES.iter().map(|&n| n.to_owned()).collect();
         names.extend(["127.0.0.1".to_owned(), "::1".to_owned(), api_address.to_owned()]);
@@ -42,6 +43,7 @@ impl Certificates {
         } else {
             names.push(listen.ip().to_string());
         }
+        names.extend(public_host.map(str::to_owned));
         names.sort();
         names.dedup();
         let authority = self.authority.clone();
@@ -80,7 +82,7 @@ mod tests {
         let first = Certificates::load_or_create(&data, now)?;
         let again = Certificates::load_or_create(&data, now)?;
         assert_eq!(first.authority.certificate_pem(), again.authority.certificate_pem());
-        again.serving("127.0.0.1:8443".parse()?, "10.96.0.1")(now)?;
+        again.serving("127.0.0.1:8443".parse()?, "10.96.0.1", Some("vctl.example.com"))(now)?;
         Ok(())
     }
 }

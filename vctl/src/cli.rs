@@ -1,14 +1,18 @@
-//! The client commands: they find the running server by its data dir and talk REST to it, as its local administrator.
+//! The client commands: they find the running server by its data dir and talk REST to it as its local administrator, or talk to one that
+//! somebody has signed in to (`contexts`).
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
 //! 6 no server, or it cannot answer now. `connect` gives the code of its command.
 
+mod api_key;
 mod authentication;
 mod backup;
 mod client;
 mod compact;
 mod completion;
 mod connect;
+mod context;
+mod contexts;
 mod create;
 mod dash;
 mod delete;
@@ -17,6 +21,7 @@ mod extend;
 mod get;
 mod kubeconfig;
 mod list;
+mod login;
 mod login_link;
 mod output;
 mod progress;
@@ -27,8 +32,11 @@ mod sleep;
 mod snapshot;
 mod status;
 mod templates;
+mod token;
+mod user;
 mod version;
 mod wake;
+mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -42,6 +50,9 @@ pub(crate) struct Global {
     /// Directory where the server keeps everything, and by which commands find it [default: vctl under the XDG data directory]
     #[arg(long, global = true, env = "VCTL_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Server to talk to, by the name of its context (`vctl context list`) [default: the current one, unless --data-dir is given]
+    #[arg(long, global = true, env = "VCTL_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
 }
 
 impl Global {
@@ -100,6 +111,20 @@ pub(crate) enum Command {
     Status(status::Status),
     /// Print a sign-in link for the portal: it works once, within ten minutes
     LoginLink(login_link::LoginLink),
+    /// Sign in to a server with a browser, and remember it as a context
+    Login(login::Login),
+    /// Sign out of a server
+    Logout(login::Logout),
+    /// Show who you are to the server
+    Whoami(whoami::Whoami),
+    /// List, choose and remove servers that you have signed in to
+    Context(context::Context),
+    /// Print a short-lived token for an environment: the credential plugin of kubectl
+    Token(token::Token),
+    /// Make, list and delete keys for programs
+    ApiKey(api_key::ApiKey),
+    /// List, disable, enable and delete the people who have signed in
+    User(user::User),
     /// Watch environments, pods, workers and events in the terminal
     Dash(dash::Dash),
     /// Print the versions of this program and of the server
@@ -132,6 +157,13 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
         Command::Status(c) => c.run(global).await,
         Command::LoginLink(c) => c.run(global).await,
+        Command::Login(c) => c.run(global).await,
+        Command::Logout(c) => c.run(global).await,
+        Command::Whoami(c) => c.run(global).await,
+        Command::Context(c) => c.run(global).await,
+        Command::Token(c) => c.run(global).await,
+        Command::ApiKey(c) => c.run(global).await,
+        Command::User(c) => c.run(global).await,
         Command::Dash(c) => c.run(global).await,
         Command::Version(c) => c.run(global).await,
         Command::Completion(c) => c.run(root),

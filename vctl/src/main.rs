@@ -9,6 +9,7 @@ mod file_limit;
 mod local_worker;
 mod measured;
 mod planes;
+mod platform_tokens;
 mod pod_streams;
 mod router;
 mod store;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use vctl_api::rest::{self, ServerFile};
-use vctl_portal::{JobsConfig, Portal, PortalConfig, ports};
+use vctl_portal::{JobsConfig, OidcConfig, Portal, PortalConfig, ports};
 use vctl_runtime::{
     clock::Clock,
     renewal::Renewing,
@@ -34,6 +34,7 @@ use crate::{
     local_worker::{self, LocalWorker},
     measured::Measured,
     planes::Planes,
+    platform_tokens::PlatformTokens,
     pod_streams::Streams,
     router,
     store::StoreArgs,
@@ -78,6 +79,12 @@ pub(crate) struct Up {
     /// Directory with further templates
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
+    /// File (YAML) that says where people sign in: issuers of OpenID Connect
+    #[arg(long, value_name = "FILE")]
+    oidc_config: Option<PathBuf>,
+    /// Address under which people reach the server, such as https://vctl.example.com [default: the one it listens on]
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    public_url: Option<url::Url>,
     /// Let webhooks of environments be on any address by URL, also loopback and private ones: for a server whose tenants are its operators
     #[arg(long)]
     allow_private_webhooks: bool,
@@ -104,13 +111,19 @@ impl Up {
         if let Some(directory) = &self.templates {
             check_templates(directory)?;
         }
+        let oidc = self.oidc_config.as_deref().map(OidcConfig::load).transpose()?;
+        if let Some(oidc) = &oidc {
+            for (name, issuer) in &oidc.issuers {
+                tracing::info!(name, url = issuer.url, client_id = issuer.client_id, "people sign in at this issuer");
+            }
+        }
         let settings = self.store.settings()?;
         file_limit::raise();
         let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
         // The store first: its lock says whether another server has this directory.
         let opened = settings.open(&data, &tasks).await?;
-        let served = self.serve(&data, opened.store.clone(), &tasks).await;
+        let served = self.serve(&data, opened.store.clone(), oidc, &tasks).await;
         let ended = match &served {
             Ok(()) => tokio::select! {
                 signalled = signal() => signalled,
@@ -132,16 +145,24 @@ impl Up {
         served.and(ended).and(withdrawn).and(closed)
     }
 
-    async fn serve(&self, data: &DataDir, store: Arc<dyn Store>, tasks: &Tasks) -> Result<()> {
+    async fn serve(
+        &self,
+        data: &DataDir,
+        store: Arc<dyn Store>,
+        oidc: Option<OidcConfig>,
+        tasks: &Tasks,
+    ) -> Result<()> {
         let clock = Clock::system();
         let tcp = serve::bind_tcp(self.listen).await.map_err(|e| anyhow!(e))?;
         let listen = tcp.local_addr()?;
         let socket = data.socket();
         let unix = serve::bind_unix(&socket).map_err(|e| anyhow!(e))?;
         let certificates = Certificates::load_or_create(data, clock.now())?;
-        let renewing = Renewing::new(clock.clone(), certificates.serving(listen, KUBERNETES_IP))?;
+        let host = self.public_url.as_ref().and_then(|u| u.host_str()).map(|h| h.trim_matches(['[', ']']));
+        let renewing = Renewing::new(clock.clone(), certificates.serving(listen, KUBERNETES_IP, host))?;
         let tls = Tls::with_resolver(Arc::new(renewing)).map_err(|e| anyhow!(e))?;
-        let url = format!("https://{}", reachable(listen));
+        let local = format!("https://{}", reachable(listen));
+        let url = self.public_url.as_ref().map_or(local.clone(), |u| u.as_str().trim_end_matches('/').to_owned());
 
         let streams = Arc::new(Streams::new(tasks.clone()));
         let ca_pem = certificates.authority.certificate_pem();
@@ -149,6 +170,8 @@ impl Up {
         if self.allow_private_webhooks {
             clusters.outbound = OutboundAddresses::Any;
         }
+        let platform_tokens = Arc::new(PlatformTokens::default());
+        clusters.platform_tokens = Some(platform_tokens.clone());
         let planes = ControlPlanes::new(store.clone(), clusters, streams.clone(), tasks.clone());
         let hub = Hub::new(
             hub::Config {
@@ -173,6 +196,7 @@ impl Up {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 token_file: data.token_file(),
                 templates_dir: self.templates.clone(),
+                oidc,
                 jobs: JobsConfig::default(),
             },
             clock.clone(),
@@ -181,6 +205,7 @@ impl Up {
             Arc::new(Planes { planes: planes.clone(), hub: hub.clone(), url: url.clone() }),
             Arc::new(Workers(hub.clone())),
         )?;
+        platform_tokens.connect(portal.clone());
         let agents = tonic::service::Routes::new(hub.service()).prepare().into_axum_router();
         let controllers =
             Arc::new(Controllers::new(store.clone(), Arc::new(planes.clone()), clock.clone(), tasks.clone()));
@@ -197,7 +222,7 @@ impl Up {
         portal.start();
         server.listen_unix(unix);
         server.listen_tcp(tcp);
-        announce(data, &certificates.server_ca_file, listen, &url)?;
+        announce(data, &certificates.server_ca_file, listen, &local)?;
         if self.workers == WorkersKind::Podman {
             LocalWorker {
                 state_dir: data.worker(),
@@ -236,6 +261,14 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
              address) or [::]:{port}"
         )
     })
+}
+
+/// What `--public-url` takes: where this server is at the root.
+fn public_url(text: &str) -> Result<url::Url, String> {
+    let wrong = || "an address such as https://vctl.example.com is wanted, without path".to_owned();
+    let url: url::Url = text.parse().map_err(|_| wrong())?;
+    let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    if url.scheme() == "https" && url.host().is_some() && bare { Ok(url) } else { Err(wrong()) }
 }
 
 /// The address that clients on this machine use.

@@ -91,7 +91,7 @@ impl Auth {
         self.stored_user(id).await.map(UserDoc::view)
     }
 
-    async fn stored_user(&self, id: &str) -> Result<Stored<UserDoc>, Error> {
+    pub(crate) async fn stored_user(&self, id: &str) -> Result<Stored<UserDoc>, Error> {
         if let Some(stored) = self.documents.get::<UserDoc>(id).await? {
             return Ok(stored);
         }

@@ -1,4 +1,6 @@
-//! What surrounds every request: request id, authentication, protection against forged requests, headers.
+//! What surrounds every request: request id, authentication, scopes of API keys, protection against forged requests, headers.
+
+mod scopes;
 
 use axum::{
     body::Body,
@@ -83,7 +85,9 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
 /// Lets through who is signed in; others get a problem document.
 pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request, next: Next) -> Response {
     let checked = match authenticate(&portal, request.headers()).await {
-        Ok(identity) => not_forged(&identity, request.method(), request.headers()).map(|()| identity),
+        Ok(identity) => not_forged(&identity, request.method(), request.headers())
+            .and_then(|()| scopes::within(&identity, request.uri().path()))
+            .map(|()| identity),
         Err(e) => Err(e),
     };
     match checked {
@@ -99,15 +103,18 @@ pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request
 
 /// Lets through who is signed in; others get a page that says how. Forms carry their token in a field, which the handler checks.
 pub(crate) async fn signed_in_page(State(portal): State<Portal>, mut request: Request, next: Next) -> Response {
-    match authenticate(&portal, request.headers()).await {
+    let authenticated = authenticate(&portal, request.headers()).await;
+    match authenticated.and_then(|identity| scopes::within(&identity, request.uri().path()).map(|()| identity)) {
         Ok(identity) => {
             if let Err(e) = permit::attach(&portal, identity, &mut request).await {
                 return e.into_response();
             }
             next.run(request).await
         }
-        Err(Error::Unauthorized(why)) => pages::please_sign_in(&why),
-        Err(e) => e.into_response(),
+        Err(e) => {
+            let wanted = request.uri().path_and_query().map(|p| p.as_str().to_owned());
+            pages::failed(&portal, e, wanted.as_deref().filter(|_| request.method().is_safe()))
+        }
     }
 }
 

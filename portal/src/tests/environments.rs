@@ -94,7 +94,7 @@ async fn life_of_an_environment() {
     assert_eq!((&environment["phase"], &environment["pods"]["total"]), (&"Ready".into(), &2.into()));
     assert_eq!(environment["kubernetesVersion"], "v1.36.0");
     let (_, kubeconfig) = world.call("GET", "/api/v1/environments/env/kubeconfig", None).await;
-    assert_eq!(kubeconfig["kubeconfig"], "kubeconfig of env");
+    assert_eq!(kubeconfig["kubeconfig"], "users: [{name: env, user: {client-key-data: KEY}}]\n");
 
     world.planes.state().draining = 3;
     let (status, job) = world.call("DELETE", "/api/v1/environments/env?wait", None).await;

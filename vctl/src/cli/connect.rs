@@ -8,9 +8,8 @@ use std::{
 };
 
 use clap::Args;
-use vctl_api::rest;
 
-use super::{Client, Global, client::segment, error::CliError};
+use super::{Client, Global, error::CliError};
 
 /// What shells give when a command is not there.
 const NOT_FOUND: u8 = 127;
@@ -29,10 +28,10 @@ impl Connect {
     /// Gives the exit code of the command; 128 and the signal's number when a signal ended it.
     pub(super) async fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let client = Client::open(global)?;
-        let answer: rest::Kubeconfig = client.get(&format!("environments/{}/kubeconfig", segment(&self.name))).await?;
+        let kubeconfig = super::kubeconfig::fetch(&client, &self.name).await?;
         let private = PrivateDir::make()?;
         let path = private.0.join("kubeconfig");
-        super::kubeconfig::write_private(&path, answer.kubeconfig.as_bytes())?;
+        super::kubeconfig::write_private(&path, kubeconfig.as_bytes())?;
         let (program, arguments) = match self.command.split_first() {
             Some((program, arguments)) => (program.clone(), arguments.to_vec()),
             None => {

@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1;
 use kube_runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use vctl_api::rest::{Environment, Kubeconfig, Page, Worker};
+use vctl_api::rest::{Environment, Page, Worker};
 use vctl_tui::model::{Data, Request, Source};
 
-use super::{Client, Global, client::segment, error::CliError};
+use super::{Client, Global, error::CliError};
 
 /// Pod counts and workers change without an event: they are read so often.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -146,8 +146,8 @@ async fn follow(client: Client, name: String, data: mpsc::Sender<Data>) {
 }
 
 async fn connect(client: &Client, name: &str) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
-    let answer: Kubeconfig = client.get(&format!("environments/{}/kubeconfig", segment(name))).await?;
-    let kubeconfig = kube::config::Kubeconfig::from_yaml(&answer.kubeconfig)?;
+    let kubeconfig = super::kubeconfig::fetch(client, name).await?;
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
     Ok(kube::Client::try_from(config)?)
 }

@@ -23,6 +23,12 @@ pub(crate) enum CliError {
         /// What happened.
         why: String,
     },
+    /// There is no login that counts.
+    #[error("you are not signed in at {server}, or not any more: sign in with `vctl login --server {server}`")]
+    SignedOut {
+        /// Address of the server.
+        server: String,
+    },
     /// The server refused.
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
@@ -56,6 +62,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
+            Self::SignedOut { .. } => 5,
             Self::NoServer(_) | Self::Unreachable { .. } => 6,
             Self::Refused(problem) => match (problem.status, problem.kind.as_str()) {
                 (404, _) | (_, "unknown-template") => 3,

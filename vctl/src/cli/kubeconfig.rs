@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use serde_yaml::{Mapping, Value};
-use vctl_api::rest;
+use vctl_api::rest::{self, CreateEnvironmentToken, EnvironmentToken};
 
 use super::{Client, Global, client::segment, error::CliError, output::print};
 
@@ -25,19 +25,67 @@ pub(crate) struct Kubeconfig {
     /// Merge it into ~/.kube/config (or the first file of KUBECONFIG) and make it the current context
     #[arg(long)]
     merge: bool,
+    /// With a fixed token instead of a program that gets one: for machines without vctl, such as CI
+    #[arg(long = "static", requires = "ttl")]
+    fixed: bool,
+    /// How long the fixed token counts, such as 1h; at most 30d
+    #[arg(long, value_name = "TIME", value_parser = super::rotate_ca::time, requires = "fixed")]
+    ttl: Option<Duration>,
 }
 
 impl Kubeconfig {
     pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
         let client = Client::open(global)?;
-        let answer: rest::Kubeconfig = client.get(&format!("environments/{}/kubeconfig", segment(&self.name))).await?;
+        let mut kubeconfig = fetch(&client, &self.name).await?;
+        if let Some(ttl) = self.ttl {
+            let request = CreateEnvironmentToken { ttl_seconds: Some(ttl.as_secs()) };
+            let path = format!("environments/{}/token", segment(&self.name));
+            let token: EnvironmentToken = client.post(&path, &request).await?;
+            kubeconfig = with_user(&kubeconfig, |user| {
+                user.clear();
+                user.insert("token".into(), token.token.clone().into());
+            })?;
+        }
         if !self.merge {
-            return print(&answer.kubeconfig);
+            return print(&kubeconfig);
         }
         let path = own_kubeconfig()?;
-        let context = merge_into(&path, &answer.kubeconfig).await?;
+        let context = merge_into(&path, &kubeconfig).await?;
         print(&format!("{} has context {context}, which is the current one\n", path.display()))
     }
+}
+
+/// The kubeconfig of an environment. Where it names `vctl` to get tokens, that is this program with the context that was used.
+pub(super) async fn fetch(client: &Client, name: &str) -> Result<String, CliError> {
+    let answer: rest::Kubeconfig = client.get(&format!("environments/{}/kubeconfig", segment(name))).await?;
+    if !answer.kubeconfig.contains("exec:") {
+        return Ok(answer.kubeconfig);
+    }
+    let in_path =
+        std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("vctl").is_file()));
+    let own = std::env::current_exe().map_err(CliError::Output)?;
+    let which = client.context().map_or(["--server", client.url()], |context| ["--context", context]);
+    let arguments: Vec<Value> = ["token", "--environment", name].into_iter().chain(which).map(Value::from).collect();
+    with_user(&answer.kubeconfig, |user| {
+        if let Some(exec) = user.get_mut("exec").and_then(Value::as_mapping_mut) {
+            if !in_path {
+                exec.insert("command".into(), own.display().to_string().into());
+            }
+            exec.insert("args".into(), arguments.clone().into());
+        }
+    })
+}
+
+/// Changes the credentials in a kubeconfig.
+fn with_user(kubeconfig: &str, change: impl Fn(&mut Mapping)) -> Result<String, CliError> {
+    let broken = |e: serde_yaml::Error| CliError::Answer(e.to_string());
+    let mut document: Value = serde_yaml::from_str(kubeconfig).map_err(broken)?;
+    for entry in document.get_mut("users").and_then(Value::as_sequence_mut).into_iter().flatten() {
+        if let Some(user) = entry.get_mut("user").and_then(Value::as_mapping_mut) {
+            change(user);
+        }
+    }
+    serde_yaml::to_string(&document).map_err(broken)
 }
 
 /// As kubectl: the first file of KUBECONFIG, else `~/.kube/config`.
@@ -137,11 +185,11 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> Result<(), CliError>
     })
 }
 
-/// `config.lock`, as client-go takes it.
-struct Lock(PathBuf);
+/// `FILE.lock`, as client-go takes it.
+pub(super) struct Lock(PathBuf);
 
 impl Lock {
-    async fn take(path: &Path) -> Result<Self, CliError> {
+    pub(super) async fn take(path: &Path) -> Result<Self, CliError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".lock");
         let lock = path.with_file_name(name);
@@ -153,7 +201,7 @@ impl Lock {
             }
         }
         Err(CliError::Failed(format!(
-            "{} has been there for {} s: another program changes the kubeconfig, or one has died doing so. Remove it and try again",
+            "{} has been there for {} s: another program changes the file, or one has died doing so. Remove it and try again",
             lock.display(),
             (LOCK_PAUSE * LOCK_TRIES as u32).as_secs()
         )))

@@ -9,7 +9,7 @@ use super::{
     Client, Global,
     client::segment,
     error::CliError,
-    kubeconfig::{merge_into, own_kubeconfig},
+    kubeconfig::{fetch, merge_into, own_kubeconfig},
     output::print,
     progress,
 };
@@ -31,7 +31,7 @@ pub(crate) struct RotateCa {
 }
 
 /// `90s`, `30m`, `24h`, `7d`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "write it as a number with s, m, h or d: 30m, 24h".to_owned();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let seconds = match unit {
@@ -54,9 +54,9 @@ impl RotateCa {
         progress::follow(&client, &job.id).await?;
         let name = &self.name;
         if self.merge {
-            let answer: rest::Kubeconfig = client.get(&format!("{path}/kubeconfig")).await?;
+            let kubeconfig = fetch(&client, name).await?;
             let file = own_kubeconfig()?;
-            let context = merge_into(&file, &answer.kubeconfig).await?;
+            let context = merge_into(&file, &kubeconfig).await?;
             return print(&format!("{} has context {context} of the new authority\n", file.display()));
         }
         print(&format!(
