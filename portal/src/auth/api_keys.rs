@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use vctl_api::rest::{ApiKey, CreateApiKey, KeyVerb, NewApiKey, Scopes};
+use vctl_api::rest::{ApiKey, CreateApiKey, NewApiKey, Scopes};
 use vctl_store::{Expect, StoreError, Write};
 
 use super::{Auth, Credential, Identity, Origin, digest, secret, secrets::id};
