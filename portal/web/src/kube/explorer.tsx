@@ -98,7 +98,8 @@ function Kind({ environment, resource, grouped }: { environment: string; resourc
       }
       const aged = column.name === "Age" || column.name === "Created At";
       const numeric = column.type === "integer" || column.type === "number";
-      needed += column.priority > 0 ? 240 : aged ? 0 : 110;
+      const state = STATES.has(column.name);
+      needed += column.priority > 0 ? 240 : aged || state ? 0 : 110;
       result.push({
         id: column.name,
         title: aged ? "Age" : column.name,
@@ -110,7 +111,7 @@ function Kind({ environment, resource, grouped }: { environment: string; resourc
           return typeof value === "number" ? value : textOf(value);
         },
         right: aged || numeric,
-        ...(aged ? {} : { from: needed + (column.priority > 0 ? 500 : 0) }),
+        ...(aged || state ? {} : { from: needed + (column.priority > 0 ? 500 : 0) }),
       });
     });
     if (resource.namespaced && namespace === "") {
