@@ -66,7 +66,7 @@ export default function Editor({ label, text, against, readOnly, onChange }: Edi
       looks,
       bracketMatching(),
       highlightSelectionMatches(),
-      EditorView.contentAttributes.of({ "aria-label": label }),
+      EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
       keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap]),
       EditorState.readOnly.of(readOnly),
       EditorView.editable.of(true),
