@@ -3,6 +3,8 @@
 mod access;
 mod identity;
 mod lifecycle;
+mod resources;
+mod templates;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +18,8 @@ pub use self::{
     },
     identity::*,
     lifecycle::*,
+    resources::*,
+    templates::*,
 };
 use crate::names::EnvironmentName;
 
@@ -31,8 +35,17 @@ pub struct Environment {
     pub template: String,
     /// Version of that template.
     pub template_version: String,
+    /// The newest stable version, when it is newer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newer_version: Option<String>,
     /// The parameters given, with defaults filled in; passwords are never returned.
     pub parameters: BTreeMap<String, serde_json::Value>,
+    /// What its dependencies are.
+    #[serde(default)]
+    pub kind: EnvironmentKind,
+    /// The resources that it is bound to, by the template's bindings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bindings: BTreeMap<String, String>,
     /// Where it is in its life.
     pub phase: Phase,
     /// What that phase is about, for people; empty when there is nothing to say.
@@ -105,7 +118,7 @@ pub struct CreateEnvironment {
     /// The project it is to belong to.
     #[serde(default = "default_project")]
     pub project: String,
-    /// The template's name.
+    /// The template: `NAME` for its newest stable version, `NAME@VERSION` or `NAME@CHANNEL`.
     pub template: String,
     /// Parameters by name: JSON values, or strings, which are parsed by the parameter's type.
     #[serde(default)]
@@ -117,6 +130,12 @@ pub struct CreateEnvironment {
     /// template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<serde_json::Value>,
+    /// What its dependencies are: `mocked` unless it is said.
+    #[serde(default)]
+    pub kind: EnvironmentKind,
+    /// Resources by the template's bindings, for the kind `real`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bindings: BTreeMap<String, String>,
     /// It is deleted so long from now; else as the template says. At most as far as the template allows an extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after: Option<Period>,
@@ -157,6 +176,9 @@ pub struct Template {
     pub description: String,
     /// What can be set.
     pub parameters: Vec<Parameter>,
+    /// Its dependencies, which can be stand-ins or registered resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bindings: Vec<Binding>,
 }
 
 /// A parameter of a template.
@@ -171,6 +193,9 @@ pub struct Parameter {
     /// One line for people.
     #[serde(default)]
     pub help: String,
+    /// Heading under which forms show it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub section: String,
     /// Must be given (when there is no default).
     #[serde(default)]
     pub required: bool,
@@ -186,6 +211,12 @@ pub struct Parameter {
     /// Largest number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<f64>,
+    /// Only whole numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub integer: bool,
+    /// Only the minimum (or 0) and whole steps from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<f64>,
     /// Regular expression that the whole string must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
@@ -205,6 +236,8 @@ pub enum ParameterType {
     Password,
     /// One of `choices`.
     Choice,
+    /// Text of several lines.
+    Text,
 }
 
 /// A durable piece of work on an environment.
@@ -321,6 +354,8 @@ pub enum Operation {
     Sleep,
     /// Starts it again.
     Wake,
+    /// Brings an environment to another version of its template, or to other parameters.
+    Update,
 }
 
 /// Whether a job or step is done.

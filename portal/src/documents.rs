@@ -1,13 +1,16 @@
 //! The portal's state: typed documents in the store's system tenant, cluster-scoped, JSON.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use vctl_api::{
     names::EnvironmentName,
-    rest::{DEFAULT_PROJECT, JobState, LogLine, Operation, Phase, ShareAccess, Step},
+    rest::{DEFAULT_PROJECT, EnvironmentKind, JobState, LogLine, Operation, Phase, ShareAccess, Step},
 };
 use vctl_machinery::version::MinorVersion;
 use vctl_store::{Entry, Expect, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant, Watch, Write};
@@ -58,6 +61,21 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) shares: BTreeMap<String, ShareAccess>,
     /// The job that was enqueued last; empty when none was since it was restored.
     pub(crate) job: String,
+    /// Content of the template that it was made from; environments from before it was kept have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) template_digest: Option<String>,
+    /// Parameters that were given; the others are the template's defaults. None in environments from before that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) given: Option<BTreeSet<String>>,
+    /// What it was before the last update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) previous: Option<Box<crate::update::Made>>,
+    /// What its dependencies are.
+    #[serde(default)]
+    pub(crate) kind: EnvironmentKind,
+    /// Resources by the template's bindings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) bindings: BTreeMap<String, String>,
     /// When it sleeps and ends.
     #[serde(default)]
     pub(crate) times: crate::sleep::Times,
@@ -68,6 +86,9 @@ pub(crate) struct EnvironmentDoc {
 pub(crate) struct SecretsDoc {
     pub(crate) name: EnvironmentName,
     pub(crate) parameters: BTreeMap<String, String>,
+    /// Those from before the last update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) previous: Option<BTreeMap<String, String>>,
 }
 
 /// A job as it is kept.

@@ -29,7 +29,7 @@ use crate::{
     jobs,
     ports::ControlPlanes,
     sleep,
-    templates::{Manifest, catalog::Catalog, parameters, render},
+    templates::{Manifest, catalog::Catalog, parameters, registry::Registry},
 };
 
 /// How often a change that met another one at the same moment is tried anew.
@@ -50,14 +50,15 @@ pub struct Caller<'a> {
 #[derive(Clone)]
 pub struct Environments {
     pub(crate) documents: Documents,
-    pub(crate) catalog: Catalog,
+    pub(crate) registry: Registry,
     pub(crate) planes: Arc<dyn ControlPlanes>,
     pub(crate) clock: Clock,
 }
 
 impl Environments {
     pub(crate) fn new(documents: Documents, catalog: Catalog, planes: Arc<dyn ControlPlanes>, clock: Clock) -> Self {
-        Self { documents, catalog, planes, clock }
+        let registry = Registry::new(catalog, documents.clone());
+        Self { documents, registry, planes, clock }
     }
 
     /// One environment, which the caller may see.
@@ -66,7 +67,8 @@ impl Environments {
     /// [`Error::NotFound`].
     pub async fn get(&self, name: &str) -> Result<Environment, Error> {
         let stored = self.stored(name).await?;
-        self.live(stored).await
+        let newest = self.registry.newest().await?;
+        self.live(stored, &newest).await
     }
 
     /// Asks for a new environment. Everything that can be checked is checked first.
@@ -85,7 +87,7 @@ impl Environments {
             detail: e.to_string(),
             nearest: vec![e.suggestion],
         })?;
-        let template = self.catalog.get(&request.template).map_err(|e| match e {
+        let template = self.registry.find(&request.template).await.map_err(|e| match e {
             Error::NotFound { ref nearest, .. } => {
                 Error::Invalid { kind: "unknown-template", detail: e.to_string(), nearest: nearest.clone() }
             }
@@ -104,7 +106,7 @@ impl Environments {
         limits::check_template(project, &template.manifest.name)?;
         let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
         let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
-        limits::check_images(project, &render::render(&template, name.as_str(), &all)?)?;
+        self.check_bindings(&template, request.kind, &request.bindings).await?;
 
         let now = self.clock.now();
         let Manifest { sleep, expiry, .. } = &template.manifest;
@@ -117,6 +119,11 @@ impl Environments {
             uid,
             template: template.manifest.name.clone(),
             template_version: template.manifest.version.clone(),
+            template_digest: Some(template.digest.clone()),
+            given: Some(request.parameters.keys().cloned().collect()),
+            previous: None,
+            kind: request.kind,
+            bindings: request.bindings,
             parameters: resolved.public,
             kubernetes_version: given.or(template.manifest.kubernetes_version).unwrap_or_default(),
             authentication,
@@ -131,7 +138,9 @@ impl Environments {
             job: job.id.clone(),
             times,
         };
+        limits::check_images(project, &self.documents_of(&template, &environment, &all).await?)?;
         let detail = json!({
+            "kind": environment.kind, "bindings": environment.bindings,
             "template": environment.template, "templateVersion": environment.template_version,
             "parameters": environment.parameters, "kubernetesVersion": environment.kubernetes_version, "job": job.id,
         });
@@ -141,8 +150,10 @@ impl Environments {
             entry(now, caller, "environment.create", Subject::environment(&environment), detail)?,
         ];
         if !resolved.secret.is_empty() {
-            writes.push(put(&SecretsDoc { name: name.clone(), parameters: resolved.secret }, Expect::Any)?);
+            let secrets = SecretsDoc { name: name.clone(), parameters: resolved.secret, previous: None };
+            writes.push(put(&secrets, Expect::Any)?);
         }
+        writes.extend(self.registry.pin(&template).await?);
         match self.documents.transact(writes).await {
             Ok(revisions) => {
                 let revision = revisions.first().copied().unwrap_or_default();
@@ -302,7 +313,11 @@ impl Environments {
     }
 
     /// With pod counts, and with what its job is at.
-    async fn live(&self, stored: Stored<EnvironmentDoc>) -> Result<Environment, Error> {
+    async fn live(
+        &self,
+        stored: Stored<EnvironmentDoc>,
+        newest: &BTreeMap<String, String>,
+    ) -> Result<Environment, Error> {
         let pods = self.planes.pods(&stored.value.name).await?;
         let last_request = match stored.value.times.sleep {
             Some(_) => self.planes.last_request(&stored.value.name).await?,
@@ -320,7 +335,9 @@ impl Environments {
                 format!("{}: {}", step.name, step.message)
             };
         }
-        Ok(Environment { lifecycle, ..self.view(stored, pods, message) })
+        let newer_version = newest.get(&stored.value.template).filter(|n| is_newer(n, &stored.value.template_version));
+        let newer_version = newer_version.cloned();
+        Ok(Environment { lifecycle, newer_version, ..self.view(stored, pods, message) })
     }
 
     pub(crate) fn view(&self, stored: Stored<EnvironmentDoc>, pods: PodCounts, message: String) -> Environment {
@@ -334,6 +351,8 @@ impl Environments {
             template: doc.template,
             template_version: doc.template_version,
             parameters: doc.parameters,
+            kind: doc.kind,
+            bindings: doc.bindings,
             phase: doc.phase,
             message: if message.is_empty() { doc.message } else { message },
             created_at: doc.created_at,
@@ -344,11 +363,20 @@ impl Environments {
             job: Some(doc.job).filter(|job| !job.is_empty()),
             pods,
             lifecycle,
+            newer_version: None,
             revision: stored.revision,
         }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+}
+
+/// Whether a semantic version is newer than another one.
+fn is_newer(version: &str, than: &str) -> bool {
+    match (semver::Version::parse(version), semver::Version::parse(than)) {
+        (Ok(version), Ok(than)) => version > than,
+        _ => false,
     }
 }

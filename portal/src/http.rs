@@ -16,7 +16,9 @@ mod oauth;
 mod pages;
 mod permit;
 pub mod problem;
+mod resources;
 mod sign_in;
+mod templates;
 mod users;
 
 use axum::{
@@ -159,6 +161,8 @@ fn environments() -> Vec<Endpoint> {
         row("POST", "/api/v1/environments/{name}/rotate-ca", one(P::EnvironmentsRotateCa), post(api::rotate_ca)),
         row("POST", "/api/v1/environments/{name}/sleep", one(P::EnvironmentsSleep), post(lifecycle::sleep)),
         row("POST", "/api/v1/environments/{name}/wake", one(P::EnvironmentsSleep), post(lifecycle::wake)),
+        row("POST", "/api/v1/environments/{name}/update", one(P::EnvironmentsUpdate), post(lifecycle::update)),
+        row("POST", "/api/v1/environments/{name}/update/preview", one(P::EnvironmentsUpdate), post(lifecycle::preview)),
         row("POST", "/api/v1/environments/{name}/extend", one(P::EnvironmentsExtend), post(lifecycle::extend)),
         row("GET", "/api/v1/environments/{name}/snapshot", one(P::EnvironmentsSnapshot), get(backup::snapshot)),
         row(
@@ -182,8 +186,16 @@ fn platform() -> Vec<Endpoint> {
         row("POST", "/api/v1/reencrypt", platform(P::PlatformReencrypt), post(backup::reencrypt)),
         row("GET", "/api/v1/templates", each(P::TemplatesList), get(api::list_templates)),
         row("GET", "/api/v1/templates/{name}", each(P::TemplatesGet), get(api::get_template)),
+        row("POST", "/api/v1/templates", platform(P::TemplatesPublish), post(templates::publish)),
+        row("GET", "/api/v1/templates/{name}/versions", each(P::TemplatesGet), get(templates::versions)),
+        row("GET", "/api/v1/resources", each(P::TemplatesList), get(resources::list)),
+        row("POST", "/api/v1/resources", platform(P::PlatformUpdate), post(resources::add)),
+        row("DELETE", "/api/v1/resources/{name}", platform(P::PlatformUpdate), delete(resources::remove)),
+        row("POST", "/api/v1/resources/{name}/probe", platform(P::PlatformUpdate), post(resources::probe)),
         row("GET", "/api/v1/jobs", each(P::JobsList), get(api::list_jobs)),
         row("GET", "/api/v1/jobs/{id}", Access::Needs(P::JobsGet, At::Job), get(api::get_job)),
+        row("POST", "/api/v1/jobs/{id}/cancel", Access::Needs(P::JobsCancel, At::Job), post(lifecycle::cancel_job)),
+        row("POST", "/api/v1/jobs/{id}/resume", Access::Needs(P::JobsCancel, At::Job), post(lifecycle::resume_job)),
         row("GET", "/api/v1/audit", each(P::AuditList), get(api::list_audit)),
         row("GET", "/api/v1/workers", each(P::WorkersList), get(api::list_workers)),
         row("GET", "/api/v1/status", each(P::EnvironmentsList), get(api::status)),

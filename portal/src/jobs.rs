@@ -5,12 +5,14 @@
 //! environment in one transaction. Jobs of one environment run one after the other (`after`). Every step may be repeated, so a
 //! crash at any moment costs nothing but the repetition of one step.
 
+pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod enqueue;
 pub(crate) mod rotate;
 pub(crate) mod runner;
 pub(crate) mod sleep;
+pub(crate) mod update;
 pub(crate) mod wake;
 pub(crate) mod work;
 
@@ -36,6 +38,7 @@ pub(crate) fn new(
         Operation::RotateCa => rotate::STEPS.as_slice(),
         Operation::Sleep => sleep::STEPS.as_slice(),
         Operation::Wake => wake::STEPS.as_slice(),
+        Operation::Update => update::STEPS.as_slice(),
     };
     let step = |name: &&str| Step {
         name: (*name).to_owned(),

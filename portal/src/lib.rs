@@ -15,6 +15,7 @@
 pub mod access;
 mod audit;
 pub mod auth;
+mod bindings;
 mod documents;
 mod due;
 pub mod environments;
@@ -23,10 +24,13 @@ mod expiry;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http;
+mod inventory;
 pub mod jobs;
 pub mod ports;
+mod probes;
 mod sleep;
 pub mod templates;
+mod update;
 
 pub use auth::{
     environment_tokens::EnvironmentUser,
@@ -130,7 +134,6 @@ pub(crate) struct Inner {
     pub(crate) started_at: Timestamp,
     pub(crate) access: Access,
     pub(crate) environments: Environments,
-    pub(crate) catalog: Catalog,
     pub(crate) auth: Auth,
     pub(crate) workers: Arc<dyn Workers>,
 }
@@ -151,7 +154,7 @@ impl Portal {
         let token = AdminToken::load_or_create(&config.token_file)?;
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
-        let environments = Environments::new(documents.clone(), catalog.clone(), planes, clock.clone());
+        let environments = Environments::new(documents.clone(), catalog, planes, clock.clone());
         let access = Access::new(documents.clone(), clock.clone());
         let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
         let auth = Auth::new(
@@ -164,7 +167,7 @@ impl Portal {
             Arc::new(access.clone()),
         );
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, access, environments, catalog, auth, workers };
+        let inner = Inner { config, clock, tasks, started_at, access, environments, auth, workers };
         Ok(Self { inner: Arc::new(inner) })
     }
 

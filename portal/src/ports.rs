@@ -4,6 +4,7 @@
 
 use axum::body::Body;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vctl_api::{
     names::EnvironmentName,
@@ -58,6 +59,20 @@ pub struct Readiness {
     pub workloads: Vec<Workload>,
     /// Its pods that are not ready.
     pub unready_pods: Vec<UnreadyPod>,
+}
+
+/// An object of a virtual cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRef {
+    /// `v1`, `apps/v1`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty for `default`, and for objects without one.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// What applying a document did.
@@ -128,6 +143,10 @@ pub trait ControlPlanes: Send + Sync {
     /// Applies one document (server-side apply, forced, as field manager `vctl-template`) with the rights of a cluster
     /// administrator. A namespaced document without a namespace goes to `default`.
     async fn apply(&self, name: &EnvironmentName, document: &Value) -> Result<Applied, PortError>;
+
+    /// Removes an object that the template wrote (as field manager `vctl-template`), with all that it owns; false when it is not there,
+    /// or nothing of it is the template's.
+    async fn remove(&self, name: &EnvironmentName, object: &ObjectRef) -> Result<bool, PortError>;
 
     /// How far its workloads are.
     async fn readiness(&self, name: &EnvironmentName) -> Result<Readiness, PortError>;

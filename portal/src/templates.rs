@@ -1,12 +1,20 @@
 //! Templates: a directory with `template.yaml` and `manifests/*.yaml`.
 //!
 //! * [`catalog`]: the shipped ones, embedded, and those of a configured directory, read anew each time.
+//! * [`source`]: templates as files, and the digest of their content.
+//! * [`inspect`]: everything that is wrong with one.
+//! * `registry`: published versions, and the content that environments are pinned to.
 //! * [`parameters`]: checks what a person gives against what the template declares.
 //! * [`render`]: makes documents of the manifests, with limits.
 
 pub mod catalog;
+pub(crate) mod diff;
+pub mod inspect;
 pub mod parameters;
+pub(crate) mod registry;
 pub mod render;
+pub mod schema;
+pub mod source;
 
 use std::sync::Arc;
 
@@ -63,6 +71,9 @@ pub struct Manifest {
     /// What can be set.
     #[serde(default)]
     pub parameters: Vec<rest::Parameter>,
+    /// Its dependencies.
+    #[serde(default)]
+    pub bindings: Vec<rest::Binding>,
     /// Minor version of Kubernetes that environments get unless another is asked for.
     #[serde(default)]
     pub kubernetes_version: Option<MinorVersion>,
@@ -87,12 +98,16 @@ pub struct Template {
     pub manifest: Manifest,
     /// Its manifests as (file inside the directory, text), by file name.
     pub files: Arc<[(String, String)]>,
+    /// Text of its `template.yaml`.
+    pub text: Arc<str>,
+    /// SHA-256 of all its files, in hex.
+    pub digest: String,
 }
 
 impl Template {
     /// What people see of it.
     pub fn describe(&self) -> rest::Template {
-        let Manifest { name, version, title, description, parameters, .. } = self.manifest.clone();
-        rest::Template { name, version, title, description, parameters }
+        let Manifest { name, version, title, description, parameters, bindings, .. } = self.manifest.clone();
+        rest::Template { name, version, title, description, parameters, bindings }
     }
 }

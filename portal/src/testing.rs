@@ -32,7 +32,9 @@ use crate::{
     auth::{UserDoc, digest},
     documents::{EnvironmentDoc, SessionDoc, put},
     jobs::{ended, runner::Runner},
-    ports::{Applied, AuthorityStep, ControlPlanes, KubernetesUser, PortError, Readiness, Workers, Workload},
+    ports::{
+        Applied, AuthorityStep, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Workers, Workload,
+    },
 };
 
 /// Played control planes. What was done to them is their state, so that a repeated call shows.
@@ -111,6 +113,13 @@ impl ControlPlanes for FakePlanes {
         let cluster =
             state.clusters.get_mut(name.as_str()).ok_or_else(|| PortError::Permanent("no cluster".to_owned()))?;
         Ok(if cluster.insert(object) { Applied::Created } else { Applied::Unchanged })
+    }
+
+    async fn remove(&self, name: &EnvironmentName, object: &ObjectRef) -> Result<bool, PortError> {
+        self.enter("remove").await?;
+        let mut state = self.state();
+        let cluster = state.clusters.get_mut(name.as_str());
+        Ok(cluster.is_some_and(|c| c.remove(&format!("{}/{}", object.kind, object.name))))
     }
 
     async fn readiness(&self, _: &EnvironmentName) -> Result<Readiness, PortError> {
@@ -401,6 +410,13 @@ impl World {
         for (file, text) in manifests {
             std::fs::write(template.join("manifests").join(file), text).expect("write");
         }
+    }
+
+    /// Writes one more file of a template.
+    pub(crate) fn template_file(&self, name: &str, file: &str, text: &str) {
+        let path = self.dir.path().join("templates").join(name).join(file);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+        std::fs::write(path, text).expect("write");
     }
 
     /// Works on one job to its end, without a runner: the clock may stand still.

@@ -3,6 +3,7 @@
 mod access;
 mod authority;
 mod backup;
+mod bindings;
 mod environments;
 mod jobs;
 mod kubernetes;
@@ -10,3 +11,4 @@ mod lifecycle;
 mod permissions;
 mod projects;
 mod sign_in;
+mod updates;

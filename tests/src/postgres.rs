@@ -24,6 +24,7 @@ wait $server
 pub struct Postgres {
     directory: tempfile::TempDir,
     keeper: Child,
+    port: u16,
 }
 
 impl Postgres {
@@ -32,6 +33,24 @@ impl Postgres {
     /// # Errors
     /// Debian's postgresql is not installed, or it does not start.
     pub fn start() -> Result<Self> {
+        Self::start_with(5432, "")
+    }
+
+    /// The same, on a free TCP port of 127.0.0.1 too, where passwords (SCRAM-SHA-256) are asked for.
+    ///
+    /// # Errors
+    /// As [`Postgres::start`].
+    pub fn start_listening() -> Result<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        Self::start_with(port, "127.0.0.1")
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn start_with(port: u16, addresses: &str) -> Result<Self> {
         // Short: the path of a socket has room for 107 bytes.
         let directory = tempfile::Builder::new().prefix("vpg").tempdir_in("/tmp")?;
         if is_root()? {
@@ -41,7 +60,16 @@ impl Postgres {
         }
         let data = directory.path().join("data");
         let mut init = unprivileged(&program("initdb")?)?;
-        init.args(["--auth=trust", "--username=vctl", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"]).arg(&data);
+        init.args([
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
+            "--username=vctl",
+            "--no-sync",
+            "--encoding=UTF8",
+            "--locale=C",
+            "-D",
+        ])
+        .arg(&data);
         finish(init)?.ok()?;
         let log = fs::File::create(directory.path().join("log"))?;
         let mut keeper = unprivileged(Path::new("/bin/sh"))?;
@@ -52,9 +80,10 @@ impl Postgres {
             .arg(&data)
             .arg("-k")
             .arg(directory.path());
-        keeper.args(["-c", "listen_addresses=", "-c", "shared_buffers=16MB"]);
+        keeper.args(["-c", &format!("listen_addresses={addresses}"), "-c", &format!("port={port}")]);
+        keeper.args(["-c", "shared_buffers=16MB"]);
         let keeper = keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let server = Self { directory, keeper };
+        let server = Self { directory, keeper, port };
         wait::until("Postgres starts", Duration::from_mins(1), || {
             let created = server.sql("postgres", "CREATE DATABASE vctl");
             created.map_err(|e| {
@@ -76,6 +105,7 @@ impl Postgres {
     pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
         let mut command = Command::new(program("psql")?);
         command.args(["-qAtX", "-U", "vctl", "-d", database, "-c", sql, "-h"]).arg(self.directory.path());
+        command.args(["-p", &self.port.to_string()]);
         finish(command)?.ok()
     }
 }

@@ -343,6 +343,14 @@ impl ControlPlanes {
         Ok(self.plane(name.as_str()).await?.keys.kubernetes)
     }
 
+    /// The resources that a cluster serves, custom ones included.
+    ///
+    /// # Errors
+    /// 404 when there is no such cluster.
+    pub async fn served(&self, name: &EnvironmentName) -> Result<Arc<Catalog>, ApiError> {
+        self.plane(name.as_str()).await?.catalog().await
+    }
+
     /// Calls into a cluster from inside the process. Nothing is read until the first call.
     pub fn client(&self, name: &EnvironmentName, user: User) -> Arc<dyn Client> {
         Arc::new(InProcess::new(self.clone(), Cluster::Name(name.as_str().to_owned()), user))

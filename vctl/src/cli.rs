@@ -19,6 +19,7 @@ mod delete;
 mod error;
 mod extend;
 mod get;
+mod jobs;
 mod kubeconfig;
 mod list;
 mod login;
@@ -26,13 +27,16 @@ mod login_link;
 mod output;
 mod progress;
 mod reencrypt;
+mod resource;
 mod restore;
 mod rotate_ca;
 mod sleep;
 mod snapshot;
 mod status;
+mod template;
 mod templates;
 mod token;
+mod update;
 mod user;
 mod version;
 mod wake;
@@ -87,6 +91,18 @@ pub(crate) enum Command {
     Wake(wake::Wake),
     /// Let an environment live longer
     Extend(extend::Extend),
+    /// Change parameters of an environment
+    Set(update::Set),
+    /// Bring an environment to another version of its template
+    Upgrade(update::Upgrade),
+    /// Bring an environment back to what it was before its last update
+    Rollback(update::Rollback),
+    /// List, follow, cancel and resume the work on environments
+    Jobs(jobs::Jobs),
+    /// Register databases and services that environments can be bound to
+    Resource(resource::Resource),
+    /// Check, render and publish templates
+    Template(template::Template),
     /// List templates, or show one with its parameters
     Templates(templates::Templates),
     /// Print an environment's kubeconfig, or merge it into yours
@@ -145,6 +161,12 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Sleep(c) => c.run(global).await,
         Command::Wake(c) => c.run(global).await,
         Command::Extend(c) => c.run(global).await,
+        Command::Set(c) => c.run(global).await,
+        Command::Upgrade(c) => c.run(global).await,
+        Command::Rollback(c) => c.run(global).await,
+        Command::Jobs(c) => c.run(global).await,
+        Command::Resource(c) => c.run(global).await,
+        Command::Template(c) => c.run(global).await,
         Command::Templates(c) => c.run(global).await,
         Command::Kubeconfig(c) => c.run(global).await,
         Command::Snapshot(c) => c.run(global).await,

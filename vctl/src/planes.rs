@@ -6,8 +6,8 @@ use axum::body::Body;
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
-use vctl_machinery::{catalog::Catalog, selector::LabelSelector, status::ApiError, version::MinorVersion};
-use vctl_portal::ports::{self, Applied, AuthorityStep, PortError, Readiness, UnreadyPod, Workload};
+use vctl_machinery::{selector::LabelSelector, status::ApiError, version::MinorVersion};
+use vctl_portal::ports::{self, Applied, AuthorityStep, ObjectRef, PortError, Readiness, UnreadyPod, Workload};
 use vctl_runtime::serve::Peer;
 use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
@@ -101,8 +101,12 @@ impl ports::ControlPlanes for Planes {
         let kind = text(document, "/kind");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let kubernetes = self.planes.kubernetes(name).await.map_err(port)?;
-        let Some(descriptor) = Catalog::of(kubernetes).kind(group, version, kind) else {
-            return Err(PortError::Permanent(format!(
+        let served = self.planes.served(name).await.map_err(port)?;
+        let Some(descriptor) = served.kind(group, version, kind) else {
+            let custom = group.contains('.') && !group.ends_with(".k8s.io");
+            // Its definition may be on its way: the template may bring it.
+            let kind_of: fn(String) -> PortError = if custom { PortError::Temporary } else { PortError::Permanent };
+            return Err(kind_of(format!(
                 "the template has a {kind} of {api_version}, which Kubernetes {kubernetes} does not know: correct apiVersion and kind"
             )));
         };
@@ -133,6 +137,38 @@ impl ports::ControlPlanes for Planes {
             Some(before) if revision(&before) == revision(&after) => Applied::Unchanged,
             Some(_) => Applied::Configured,
         })
+    }
+
+    async fn remove(&self, name: &EnvironmentName, object: &ObjectRef) -> Result<bool, PortError> {
+        let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+        let served = self.planes.served(name).await.map_err(port)?;
+        // Its definition is gone, and the object with it.
+        let Some(descriptor) = served.kind(group, version, &object.kind) else { return Ok(false) };
+        let namespace = match (descriptor.namespaced, object.namespace.as_str()) {
+            (false, _) => "",
+            (true, "") => "default",
+            (true, given) => given,
+        };
+        let resource = descriptor.group_resource();
+        let client = self.client(name);
+        let found = match client.get(&resource, namespace, &object.name).await {
+            Ok(found) => found,
+            Err(e) if e.code == 404 => return Ok(false),
+            Err(e) => return Err(port(e)),
+        };
+        let managers = found.pointer("/metadata/managedFields").and_then(Value::as_array);
+        if !managers.is_some_and(|all| all.iter().any(|m| text(m, "/manager") == TEMPLATE_MANAGER)) {
+            return Ok(false);
+        }
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": { "uid": text(&found, "/metadata/uid") },
+        });
+        match client.delete(&resource, namespace, &object.name, options).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.code == 404 => Ok(false),
+            Err(e) => Err(port(e)),
+        }
     }
 
     async fn readiness(&self, name: &EnvironmentName) -> Result<Readiness, PortError> {

@@ -17,9 +17,10 @@ impl Environments {
     pub(crate) async fn list(&self, permit: &Permit) -> Result<Vec<Environment>, Error> {
         let (mut stored, _) = self.documents.list::<EnvironmentDoc>().await?;
         stored.retain(|one| permit.allows_on(Permission::EnvironmentsList, &one.value));
+        let newest = self.registry.newest().await?;
         let mut items = Vec::with_capacity(stored.len());
         for one in stored {
-            items.push(self.live(one).await?);
+            items.push(self.live(one, &newest).await?);
         }
         Ok(items)
     }

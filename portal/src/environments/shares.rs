@@ -51,7 +51,8 @@ impl Environments {
             match self.documents.transact(writes).await {
                 Ok(revisions) => {
                     let revision = revisions.first().copied().unwrap_or_default();
-                    return self.live(Stored { value: environment, revision, created }).await;
+                    let newest = self.registry.newest().await?;
+                    return self.live(Stored { value: environment, revision, created }, &newest).await;
                 }
                 Err(StoreError::Conflict { .. }) => {}
                 Err(e) => return Err(e.into()),

@@ -192,7 +192,9 @@ pub(super) async fn list_templates(
 ) -> Answer {
     let seen = portal.inner().access.templates(&permit, Permission::TemplatesList).await?;
     let mut items: Vec<Template> = Vec::new();
-    for (name, template) in portal.inner().catalog.all()?.into_iter().filter(|(name, _)| seen.contains(name)) {
+    for (name, template) in
+        portal.inner().environments.registry.all().await?.into_iter().filter(|(n, _)| seen.contains(n))
+    {
         match template {
             Ok(template) => items.push(template.describe()),
             // It stays visible, with its error, so that its author finds it.
@@ -202,6 +204,7 @@ pub(super) async fn list_templates(
                 title: "cannot be used".to_owned(),
                 description: broken.to_string(),
                 parameters: Vec::new(),
+                bindings: Vec::new(),
             }),
         }
     }
@@ -215,10 +218,11 @@ pub(super) async fn get_template(
     headers: HeaderMap,
 ) -> Answer {
     let seen = portal.inner().access.templates(&permit, Permission::TemplatesGet).await?;
-    if !seen.contains(&name) {
+    let base = name.split('@').next().unwrap_or_default();
+    if !seen.contains(base) {
         return Err(Error::NotFound { what: "template", name, nearest: Vec::new() });
     }
-    let template = portal.inner().catalog.get(&name)?;
+    let template = portal.inner().environments.registry.find(&name).await?;
     tagged(&template.describe(), None, &headers)
 }
 

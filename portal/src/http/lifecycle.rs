@@ -1,4 +1,4 @@
-//! Sleeping, waking, and living longer.
+//! Sleeping, waking, living longer, updates, and jobs.
 
 use axum::{
     Extension, Json,
@@ -6,7 +6,7 @@ use axum::{
     response::IntoResponse,
 };
 use http::StatusCode;
-use vctl_api::rest::{Environment, Extend};
+use vctl_api::rest::{Environment, Extend, Job, UpdateEnvironment, UpdatePreview};
 
 use super::{
     api::{Answer, caller},
@@ -47,4 +47,42 @@ pub(super) async fn extend(
     JsonBody(request): JsonBody<Extend>,
 ) -> Result<Json<Environment>, Error> {
     portal.inner().environments.extend(caller(&identity, &id), &name, request.period).await.map(Json)
+}
+
+pub(super) async fn update(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+    JsonBody(request): JsonBody<UpdateEnvironment>,
+) -> Answer {
+    let job = portal.inner().environments.update(caller(&identity, &id), &name, &request).await?;
+    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+}
+
+pub(super) async fn preview(
+    State(portal): State<Portal>,
+    Path(name): Path<String>,
+    JsonBody(request): JsonBody<UpdateEnvironment>,
+) -> Result<Json<UpdatePreview>, Error> {
+    portal.inner().environments.preview_update(&name, &request).await.map(Json)
+}
+
+pub(super) async fn cancel_job(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(job): Path<String>,
+) -> Result<Json<Job>, Error> {
+    portal.inner().environments.cancel_job(caller(&identity, &id), &job).await.map(Json)
+}
+
+pub(super) async fn resume_job(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(job): Path<String>,
+) -> Answer {
+    let job = portal.inner().environments.resume_job(caller(&identity, &id), &job).await?;
+    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }

@@ -8,8 +8,9 @@ use super::work::{Failure, Work};
 use crate::{
     documents::SecretsDoc,
     environments::Environments,
+    inventory,
     ports::{Applied, Readiness, Workload},
-    templates::{Template, render},
+    templates::Template,
 };
 
 /// The steps, for people.
@@ -56,7 +57,7 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         )
         .await?;
         work.begin(APPLY).await?;
-        apply(environments, work, &documents).await?;
+        apply(environments, work, APPLY, &documents).await?;
         empty = documents.is_empty();
     }
     work.begin(WAIT).await?;
@@ -68,35 +69,45 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
     wait(environments, work, WAIT, deadline, Late::Fails).await
 }
 
-async fn template(environments: &Environments, work: &Work) -> Result<Template, Failure> {
+pub(super) async fn template(environments: &Environments, work: &Work) -> Result<Template, Failure> {
     let environment = environments.stored(work.environment().as_str()).await?.value;
-    let template = environments.catalog.get(&environment.template)?;
-    if template.manifest.version != environment.template_version {
+    let Some(template) = environments.template_of(&environment).await? else {
         return Err(Failure::Permanent(format!(
-            "template {:?} has version {} now, but the environment was asked for with {}: delete it and create it again",
-            environment.template, template.manifest.version, environment.template_version
+            "version {} of template {:?} is not there any more: delete the environment and create it again",
+            environment.template_version, environment.template
         )));
-    }
+    };
     Ok(template)
 }
 
-async fn rendered(environments: &Environments, work: &Work, template: &Template) -> Result<Vec<Value>, Failure> {
+pub(super) async fn rendered(
+    environments: &Environments,
+    work: &Work,
+    template: &Template,
+) -> Result<Vec<Value>, Failure> {
     let name = work.environment().as_str();
     let environment = environments.stored(name).await?.value;
     let secrets = environments.documents.get::<SecretsDoc>(name).await?;
     let secrets = secrets.map(|s| s.value.parameters).unwrap_or_default();
     let all = all_parameters(&environment.parameters, &secrets);
-    render::render(template, name, &all).map_err(|e| Failure::Permanent(e.to_string()))
+    Ok(environments.documents_of(template, &environment, &all).await?)
 }
 
-async fn apply(environments: &Environments, work: &Work, documents: &[Value]) -> Result<(), Failure> {
+/// Applies documents in their order, after they have been noted as the template's.
+pub(super) async fn apply(
+    environments: &Environments,
+    work: &Work,
+    step: usize,
+    documents: &[Value],
+) -> Result<(), Failure> {
+    inventory::note(environments, work.environment(), documents).await?;
     let (mut created, mut configured, mut unchanged) = (0, 0, 0);
     let mut told = tokio::time::Instant::now();
     for (i, document) in documents.iter().enumerate() {
         let kind = document.pointer("/kind").and_then(Value::as_str).unwrap_or_default().to_lowercase();
         let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         if told.elapsed() >= TELL {
-            work.say(APPLY, &format!("{}/{}: {kind} {name}", i + 1, documents.len())).await?;
+            work.say(step, &format!("{}/{}: {kind} {name}", i + 1, documents.len())).await?;
             told = tokio::time::Instant::now();
         }
         match environments
@@ -110,7 +121,7 @@ async fn apply(environments: &Environments, work: &Work, documents: &[Value]) ->
             Applied::Unchanged => unchanged += 1,
         }
     }
-    work.done(APPLY, &format!("{created} created, {configured} configured, {unchanged} unchanged")).await
+    work.done(step, &format!("{created} created, {configured} configured, {unchanged} unchanged")).await
 }
 
 /// What it means when workloads are not ready in time.
@@ -185,6 +196,6 @@ fn too_late(name: &str, deadline: Duration, waiting: &[String], readiness: &Read
     )
 }
 
-fn count(documents: usize) -> String {
+pub(super) fn count(documents: usize) -> String {
     if documents == 1 { "1 object".to_owned() } else { format!("{documents} objects") }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use vctl_api::rest::{Job, Operation};
-use vctl_store::{Expect, StoreError};
+use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
     audit::{Subject, entry},
@@ -18,12 +18,14 @@ pub(crate) struct Plan {
     operation: Operation,
     action: &'static str,
     detail: Value,
+    /// Further writes of the same transaction.
+    pub(crate) more: Vec<Write>,
 }
 
 impl Plan {
     /// The environment as it is to be from now on, and what the audit trail says; the job's id is added to both.
     pub(crate) fn new(environment: EnvironmentDoc, operation: Operation, action: &'static str, detail: Value) -> Self {
-        Self { environment, operation, action, detail }
+        Self { environment, operation, action, detail, more: Vec::new() }
     }
 }
 
@@ -55,7 +57,7 @@ impl Environments {
                 Planned::New(plan) => *plan,
             };
             let now = self.now();
-            let Plan { mut environment, operation, action, mut detail } = plan;
+            let Plan { mut environment, operation, action, mut detail, more } = plan;
             let after = unfinished.as_ref().map(|job| job.value.id.clone());
             let mut job = jobs::new(now, &environment.name, &environment.uid, operation, after);
             job.project.clone_from(&environment.project);
@@ -72,6 +74,7 @@ impl Environments {
                 let cancelled = JobDoc { cancel: true, ..unfinished.value };
                 writes.push(put(&cancelled, Expect::Revision(unfinished.revision))?);
             }
+            writes.extend(more);
             match self.documents.transact(writes).await {
                 Ok(revisions) => {
                     let revision = revisions.first().copied().unwrap_or_default();

@@ -13,7 +13,7 @@ use vctl_api::rest::{JobState, Operation};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Expect, Revision, Watch};
 
-use super::{create, delete, ended, rotate, sleep, wake, work::Failure, work::Work};
+use super::{create, delete, ended, rotate, sleep, update, wake, work::Failure, work::Work};
 use crate::{
     JobsConfig,
     documents::{JobDoc, Stored, decode, remove},
@@ -205,6 +205,7 @@ impl Runner {
             Operation::Delete => delete::run(&self.shared.environments, work).await,
             Operation::Sleep => sleep::run(&self.shared.environments, work).await,
             Operation::Wake => wake::run(&self.shared.environments, work).await,
+            Operation::Update => update::run(&self.shared.environments, work).await,
             Operation::RotateCa => {
                 let overlap = Duration::from_secs(doc.overlap_seconds.unwrap_or_default());
                 rotate::run(&self.shared.environments, work, overlap).await
@@ -229,7 +230,7 @@ impl Runner {
             Ok(()) => work.finish(JobState::Succeeded, "").await,
             Err(Failure::Lost) => Ok(()),
             Err(Failure::Cancelled) if !work.is_cancelled().await => Ok(()),
-            Err(Failure::Cancelled) => work.finish(JobState::Cancelled, "cancelled by a later request").await,
+            Err(Failure::Cancelled) => work.finish(JobState::Cancelled, "cancelled").await,
             Err(Failure::Permanent(why)) => work.finish(JobState::Failed, &why).await,
             Err(Failure::Temporary(why)) => {
                 let failures = work.doc().await.failures;

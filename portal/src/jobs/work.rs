@@ -14,6 +14,7 @@ use crate::{
     documents::{EnvironmentDoc, JobDoc, Lease, SecretsDoc, Stored, put, remove},
     environments::{Caller, Environments},
     error::Error,
+    inventory::InventoryDoc,
     ports::PortError,
 };
 
@@ -261,6 +262,9 @@ impl Work {
                 if let Some(secrets) = self.environments.documents.get::<SecretsDoc>(name).await? {
                     writes.push(remove::<SecretsDoc>(name, Expect::Revision(secrets.revision)));
                 }
+                if let Some(inventory) = self.environments.documents.get::<InventoryDoc>(name).await? {
+                    writes.push(remove::<InventoryDoc>(name, Expect::Revision(inventory.revision)));
+                }
                 return Ok(writes);
             }
             // It is ready all the time.
@@ -286,6 +290,21 @@ impl Work {
                 environment.phase = Phase::Sleeping;
                 environment.message = format!("it was not woken: {}", job.error);
                 "environment.wake-failed"
+            }
+            // Somebody has cancelled it: a job that another one supersedes is not the environment's last.
+            (Operation::RotateCa, JobState::Cancelled) => {
+                "the change of its certificate authority was cancelled".clone_into(&mut environment.message);
+                "environment.ca-rotation-cancelled"
+            }
+            (Operation::Sleep | Operation::Wake, JobState::Cancelled) => {
+                environment.phase = Phase::Sleeping;
+                environment.message = format!("a job was cancelled: `vctl wake {name}` starts it");
+                "environment.cancelled"
+            }
+            (_, JobState::Cancelled) => {
+                environment.phase = Phase::Failed;
+                environment.message = format!("cancelled; `vctl jobs resume {}` goes on", job.id);
+                "environment.cancelled"
             }
             (_, JobState::Succeeded) => {
                 environment.phase = Phase::Ready;

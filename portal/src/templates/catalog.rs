@@ -1,19 +1,13 @@
 //! Which templates there are.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::OnceLock};
 
-use vctl_api::rest::ParameterType;
-
-use super::{Manifest, Template, TemplateError, parameters, render};
+use super::{
+    Template, TemplateError, inspect,
+    source::{Files, read_directory},
+};
 use crate::error::{Error, nearest};
 
-/// Largest file of a template in bytes.
-const FILE_LIMIT: u64 = 1024 * 1024;
-/// Most manifests of a template.
-const FILES_LIMIT: usize = 200;
-
-/// The files of a template as (path inside its directory, text).
-type Files = Vec<(String, String)>;
 type FilesOrError = Result<Files, TemplateError>;
 
 macro_rules! shipped {
@@ -25,8 +19,22 @@ macro_rules! shipped {
 /// The templates that are part of the binary. A test holds this list against the directory.
 const SHIPPED: &[(&str, &[(&str, &str)])] = shipped! {
     "blank": ["template.yaml"],
+    "operator-development": ["template.yaml", "manifests/operator.yaml"],
+    "web-with-redis-and-postgres": ["template.yaml", "manifests/web.yaml", "mocked/postgres.yaml", "mocked/redis.yaml"],
     "team-x": ["template.yaml", "manifests/redis.yaml", "manifests/web.yaml"],
 };
+
+/// The shipped templates, read once.
+fn shipped() -> &'static BTreeMap<String, Result<Template, TemplateError>> {
+    static READ: OnceLock<BTreeMap<String, Result<Template, TemplateError>>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let read = |(name, files): &(&str, &[(&str, &str)])| {
+            let files = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
+            ((*name).to_owned(), read(name, files))
+        };
+        SHIPPED.iter().map(read).collect()
+    })
+}
 
 /// All templates, good and broken, by name. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -45,11 +53,7 @@ impl Catalog {
     /// # Errors
     /// When the configured directory cannot be read.
     pub fn all(&self) -> Result<BTreeMap<String, Result<Template, TemplateError>>, Error> {
-        let mut all = BTreeMap::new();
-        for (name, files) in SHIPPED {
-            let files = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
-            all.insert((*name).to_owned(), read(name, files));
-        }
+        let mut all = shipped().clone();
         for (name, files) in self.configured()? {
             let template = files.and_then(|files| read(&name, files));
             all.insert(name, template);
@@ -86,7 +90,7 @@ impl Catalog {
             let path = entry.map_err(unreadable)?.path();
             let Some(name) = path.file_name().and_then(|n| n.to_str()).map(str::to_owned) else { continue };
             if path.join("template.yaml").is_file() {
-                let files = read_files(&name, &path);
+                let files = read_directory(&name, &path);
                 found.push((name, files));
             }
         }
@@ -101,108 +105,28 @@ impl From<TemplateError> for Error {
     }
 }
 
-fn read_files(template: &str, path: &std::path::Path) -> Result<Files, TemplateError> {
-    let failed = |file: &str, message: String| TemplateError::File {
-        template: template.to_owned(),
-        file: file.to_owned(),
-        message,
-    };
-    let text = |file: String| {
-        let path = path.join(&file);
-        let size = fs::metadata(&path).map_err(|e| failed(&file, e.to_string()))?.len();
-        if size > FILE_LIMIT {
-            return Err(failed(&file, format!("is {size} bytes; at most {FILE_LIMIT} are allowed")));
-        }
-        let text = fs::read_to_string(&path).map_err(|e| failed(&file, e.to_string()))?;
-        Ok((file, text))
-    };
-    let mut files = vec![text("template.yaml".to_owned())?];
-    let manifests = path.join("manifests");
-    if manifests.is_dir() {
-        for entry in fs::read_dir(&manifests).map_err(|e| failed("manifests", e.to_string()))? {
-            let entry = entry.map_err(|e| failed("manifests", e.to_string()))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".yaml") || name.ends_with(".yml") {
-                files.push(text(format!("manifests/{name}"))?);
-            }
-        }
-    }
-    if files.len() > FILES_LIMIT {
-        return Err(failed("manifests", format!("has {} files; at most {FILES_LIMIT} are allowed", files.len())));
-    }
-    Ok(files)
-}
-
-/// Reads and checks a template.
-pub(crate) fn read(name: &str, mut files: Files) -> Result<Template, TemplateError> {
-    let failed =
-        |message: String| TemplateError::File { template: name.to_owned(), file: "template.yaml".to_owned(), message };
-    files.sort();
-    let at = files.iter().position(|(file, _)| file == "template.yaml");
-    let (_, text) = files.remove(at.ok_or_else(|| failed("is missing".to_owned()))?);
-    let manifest: Manifest = serde_yaml::from_str(&text).map_err(|e| match e.location() {
-        Some(place) => TemplateError::Syntax {
+/// Reads and checks a template; of several problems the first is told.
+pub(crate) fn read(name: &str, files: Files) -> Result<Template, TemplateError> {
+    let found = inspect::inspect(name, files);
+    match (found.errors.into_iter().next(), found.template) {
+        (None, Some(template)) => Ok(template),
+        (Some(error), _) => Err(error),
+        (None, None) => Err(TemplateError::File {
             template: name.to_owned(),
             file: "template.yaml".to_owned(),
-            line: place.line(),
-            column: place.column(),
-            message: e.to_string(),
-        },
-        None => failed(e.to_string()),
-    })?;
-    if manifest.api_version != "vctl.dev/v1" || manifest.kind != "Template" {
-        return Err(failed("must say apiVersion: vctl.dev/v1 and kind: Template".to_owned()));
+            message: "is missing".to_owned(),
+        }),
     }
-    if manifest.name != name {
-        return Err(failed(format!("says name: {} but its directory is {name:?}: make them equal", manifest.name)));
-    }
-    if !is_semver(&manifest.version) {
-        return Err(failed(format!("{:?} is no semantic version: use one like 1.0.0", manifest.version)));
-    }
-    for parameter in &manifest.parameters {
-        check_declaration(parameter).map_err(|e| failed(format!("parameter {:?}: {e}", parameter.name)))?;
-    }
-    if let Some(Err(wrong)) = manifest.sleep.as_ref().map(crate::sleep::check) {
-        return Err(failed(format!("sleep: {}", wrong.join("; "))));
-    }
-    let template = Template { manifest, files: Arc::from(files) };
-    render::check_syntax(&template)?;
-    Ok(template)
 }
 
-fn check_declaration(parameter: &vctl_api::rest::Parameter) -> Result<(), String> {
-    let word = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    if !word(&parameter.name) {
-        return Err("a name is letters, digits and '_', starting with a letter".to_owned());
+/// The name that files say they have: as the directory of a template, where there is none.
+pub fn name_of(files: &[(String, String)]) -> String {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        name: String,
     }
-    if (parameter.kind == ParameterType::Choice) == parameter.choices.is_empty() {
-        return Err("type choice, and only it, has choices".to_owned());
-    }
-    if let Some(pattern) = &parameter.pattern {
-        regex::Regex::new(pattern).map_err(|e| format!("pattern: {e}"))?;
-    }
-    if let Some(default) = &parameter.default {
-        parameters::check(parameter, default).map_err(|e| format!("default: {e}"))?;
-    }
-    Ok(())
-}
-
-/// `MAJOR.MINOR.PATCH[-PRE][+BUILD]`.
-fn is_semver(version: &str) -> bool {
-    let number = |part: &str| {
-        !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'))
-    };
-    let words = |part: &str| {
-        part.split('.').all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
-    };
-    let (rest, build) = version.split_once('+').map_or((version, None), |(rest, build)| (rest, Some(build)));
-    let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
-    let mut parts = core.split('.');
-    let three = (0..3).all(|_| parts.next().is_some_and(number)) && parts.next().is_none();
-    three && pre.is_none_or(words) && build.is_none_or(words)
+    let text = files.iter().find(|(file, _)| file == "template.yaml").map_or("", |(_, text)| text);
+    serde_yaml::from_str::<Named>(text).map(|named| named.name).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -216,7 +140,7 @@ mod tests {
         for entry in fs::read_dir(root).expect("templates") {
             let path = entry.expect("entry").path();
             let name = path.file_name().and_then(|n| n.to_str()).expect("name").to_owned();
-            let mut files = read_files(&name, &path).expect("files");
+            let mut files = read_directory(&name, &path).expect("files");
             files.sort();
             on_disk.insert(name, files);
         }
@@ -231,16 +155,6 @@ mod tests {
         assert_eq!(on_disk, embedded);
         for (name, template) in Catalog::new(None).all().expect("all") {
             assert_eq!(template.expect(&name).manifest.name, name);
-        }
-    }
-
-    #[test]
-    fn semantic_versions() {
-        for good in ["0.0.0", "1.2.3", "1.2.3-rc.1", "1.2.3+build.5", "1.2.3-a-b+c"] {
-            assert!(is_semver(good), "{good}");
-        }
-        for bad in ["1", "1.2", "1.2.3.4", "01.2.3", "1.2.x", "1.2.3-", "v1.2.3", ""] {
-            assert!(!is_semver(bad), "{bad}");
         }
     }
 

@@ -12,6 +12,8 @@ use crate::error::{Error, nearest};
 const GENERATED: usize = 24;
 /// Longest text of a parameter in bytes.
 const TEXT_LIMIT: usize = 64 * 1024;
+/// Largest compiled regular expression in bytes.
+const PATTERN_SIZE: usize = 1024 * 1024;
 
 /// Values by name, all declared parameters of them that have one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,8 +58,13 @@ pub fn resolve(declared: &[Parameter], given: &BTreeMap<String, Value>) -> Resul
 pub(crate) fn check(parameter: &Parameter, value: &Value) -> Result<Value, String> {
     let shown = || if parameter.kind == ParameterType::Password { "the value".to_owned() } else { value.to_string() };
     let value = match (parameter.kind, value) {
-        (ParameterType::String | ParameterType::Password | ParameterType::Choice, Value::String(_)) => value.clone(),
-        (ParameterType::String, Value::Number(_) | Value::Bool(_)) => Value::String(value.to_string()),
+        (
+            ParameterType::String | ParameterType::Text | ParameterType::Password | ParameterType::Choice,
+            Value::String(_),
+        ) => value.clone(),
+        (ParameterType::String | ParameterType::Text, Value::Number(_) | Value::Bool(_)) => {
+            Value::String(value.to_string())
+        }
         (ParameterType::Number, Value::Number(_)) => value.clone(),
         (ParameterType::Number, Value::String(text)) => {
             Value::Number(number(text).ok_or_else(|| format!("{} is not a number", shown()))?)
@@ -75,12 +82,10 @@ pub(crate) fn check(parameter: &Parameter, value: &Value) -> Result<Value, Strin
         if parameter.kind == ParameterType::Choice && !parameter.choices.contains(text) {
             return Err(format!("{} is not one of {}", shown(), parameter.choices.join(", ")));
         }
-        if let Some(pattern) = &parameter.pattern {
-            let whole =
-                regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|e| format!("its pattern is broken: {e}"))?;
-            if !whole.is_match(text) {
-                return Err(format!("{} does not match {pattern}", shown()));
-            }
+        if let Some(pattern) = &parameter.pattern
+            && !self::pattern(pattern)?.is_match(text)
+        {
+            return Err(format!("{} does not match {pattern}", shown()));
         }
     }
     let outside = |number: f64| {
@@ -89,7 +94,28 @@ pub(crate) fn check(parameter: &Parameter, value: &Value) -> Result<Value, Strin
     if value.as_f64().is_some_and(outside) {
         return Err(format!("{} is not {}", shown(), range(parameter)));
     }
+    if let Some(number) = value.as_f64() {
+        if parameter.integer && number.fract() != 0.0 {
+            return Err(format!("{} is not a whole number", shown()));
+        }
+        let base = parameter.minimum.unwrap_or_default();
+        let off = parameter.step.is_some_and(|step| {
+            let steps = (number - base) / step;
+            (steps - steps.round()).abs() > 1e-9
+        });
+        if off {
+            let step = parameter.step.unwrap_or_default();
+            return Err(format!("{} is not {base} plus a multiple of {step}", shown()));
+        }
+    }
     Ok(value)
+}
+
+/// A regular expression that the whole of a text must match; of bounded size, and matched in linear time.
+pub(crate) fn pattern(pattern: &str) -> Result<regex::Regex, String> {
+    let whole = format!("^(?:{pattern})$");
+    let made = regex::RegexBuilder::new(&whole).size_limit(PATTERN_SIZE).build();
+    made.map_err(|e| format!("pattern: {e}"))
 }
 
 fn number(text: &str) -> Option<Number> {
@@ -112,6 +138,7 @@ fn kind_name(kind: ParameterType) -> &'static str {
         ParameterType::Boolean => "boolean",
         ParameterType::Password => "password (a string)",
         ParameterType::Choice => "string",
+        ParameterType::Text => "text",
     }
 }
 
@@ -154,6 +181,8 @@ mod tests {
             {"name": "debug", "type": "boolean", "default": false},
             {"name": "size", "type": "choice", "choices": ["small", "large"], "required": true},
             {"name": "password", "type": "password"},
+            {"name": "motd", "type": "text", "section": "Texts", "default": "one\ntwo"},
+            {"name": "memory", "type": "number", "integer": true, "minimum": 64, "step": 32, "default": 128},
         ]))
         .expect("parameters")
     }
@@ -184,6 +213,9 @@ mod tests {
             (json!({"size": "small", "debug": "yes"}), "\"yes\" is neither true nor false"),
             (json!({"size": "small", "greeting": "HI"}), "\"HI\" does not match [a-z ]+"),
             (json!({"size": "small", "password": 5}), "the value is not a password"),
+            (json!({"size": "small", "memory": 64.5}), "64.5 is not a whole number"),
+            (json!({"size": "small", "memory": 100}), "100 is not 64 plus a multiple of 32"),
+            (json!({"size": "small", "motd": []}), "[] is not a text"),
         ];
         for (given, expected) in cases {
             let error = resolve_json(given.clone()).expect_err("refused").to_string();

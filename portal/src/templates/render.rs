@@ -4,20 +4,36 @@
 //! so that no value can break out of its place: `name: {{ parameters.name }}`. To join text, join inside the braces:
 //! `{{ "redis-" ~ environment.name }}`. A name that is not there is an error, never empty text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde::Deserialize;
 use serde_json::Value;
+use vctl_api::rest::{Bindings, EnvironmentKind};
 
 use super::{Template, TemplateError};
 
 /// Instructions one file may execute.
 const FUEL: u64 = 1_000_000;
-/// Largest rendered file in bytes.
+/// Most bytes that a template renders to.
 const OUTPUT_LIMIT: usize = 4 * 1024 * 1024;
+/// Most documents of a template.
+const DOCUMENTS_LIMIT: usize = 2000;
 
-/// Renders all manifests; the documents are in the order in which they must be applied.
+/// What manifests are rendered with.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// Name of the environment.
+    pub environment: &'a str,
+    /// What its dependencies are; decides which directories are rendered.
+    pub kind: EnvironmentKind,
+    /// Parameters by name.
+    pub parameters: &'a BTreeMap<String, Value>,
+    /// Bindings by name.
+    pub bindings: &'a Bindings,
+}
+
+/// Renders all manifests of a mocked environment; the documents are in the order in which they must be applied.
 ///
 /// # Errors
 /// [`TemplateError`] with file, line and column.
@@ -26,54 +42,190 @@ pub fn render(
     environment: &str,
     parameters: &BTreeMap<String, Value>,
 ) -> Result<Vec<Value>, TemplateError> {
-    let engine = engine(template)?;
-    let mut documents = Vec::new();
-    for (file, _) in template.files.iter() {
-        let mut out = Limited(Vec::new());
-        let compiled = engine.get_template(file).map_err(|e| failed(template, file, &e))?;
-        let known = context! { environment => context! { name => environment }, parameters => Serde(parameters) };
-        if let Err(e) = compiled.render_captured_to(known, &mut out) {
-            return Err(describe_render_error(template, file, &e, out.0.len(), parameters));
+    let bindings = stand_ins(template);
+    render_as(template, &Input { environment, kind: EnvironmentKind::Mocked, parameters, bindings: &bindings })
+}
+
+/// The bindings of a mocked environment.
+pub fn stand_ins(template: &Template) -> Bindings {
+    template.manifest.bindings.iter().map(|b| (b.name.clone(), crate::bindings::stand_in(b))).collect()
+}
+
+/// The same of an environment of any kind.
+///
+/// # Errors
+/// [`TemplateError`] with file, line and column.
+pub fn render_as(template: &Template, input: &Input<'_>) -> Result<Vec<Value>, TemplateError> {
+    render_all(template, input).map_err(|mut errors| errors.swap_remove(0))
+}
+
+/// The same, with what is wrong with each file.
+///
+/// # Errors
+/// At least one, each of another file.
+pub fn render_all(template: &Template, input: &Input<'_>) -> Result<Vec<Value>, Vec<TemplateError>> {
+    let engine = engine(template);
+    let mut output = 0;
+    let (mut documents, mut errors) = (Vec::new(), Vec::new());
+    let (kind, other) = match input.kind {
+        EnvironmentKind::Mocked => ("mocked", "real/"),
+        EnvironmentKind::Real => ("real", "mocked/"),
+    };
+    for (file, _) in template.files.iter().filter(|(file, _)| !file.starts_with(other)) {
+        let known = context! {
+            environment => context! { name => input.environment, kind => kind },
+            parameters => Serde(input.parameters),
+            bindings => Serde(input.bindings),
+        };
+        let rendered = render_file(template, &engine, file, known, input.parameters, &mut output, documents.len());
+        match rendered {
+            Ok(more) => documents.extend(more),
+            Err(error) => errors.push(error),
         }
-        let text = String::from_utf8_lossy(&out.0);
-        for document in serde_yaml::Deserializer::from_str(&text) {
-            let value = Value::deserialize(document).map_err(|e| bad_yaml(template, file, &text, &e))?;
-            if value.is_null() {
-                continue;
-            }
-            check_document(&value).map_err(|message| file_error(template, file, message))?;
-            documents.push(value);
-        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
     }
     documents.sort_by_key(|d| rank(d.get("kind").and_then(Value::as_str).unwrap_or_default()));
     Ok(documents)
 }
 
-/// Compiles all manifests.
-pub(crate) fn check_syntax(template: &Template) -> Result<(), TemplateError> {
-    engine(template).map(|_| ())
+/// Renders one file; `output` counts the bytes of all files, `before` are the documents of those before it.
+fn render_file(
+    template: &Template,
+    engine: &Environment<'_>,
+    file: &str,
+    known: minijinja::Value,
+    parameters: &BTreeMap<String, Value>,
+    output: &mut usize,
+    before: usize,
+) -> Result<Vec<Value>, TemplateError> {
+    let mut out = Limited { bytes: Vec::new(), limit: OUTPUT_LIMIT.saturating_sub(*output) };
+    let compiled = engine.get_template(file).map_err(|e| failed(template, file, &e))?;
+    if let Err(e) = compiled.render_captured_to(known, &mut out) {
+        return Err(describe_render_error(template, file, &e, out.bytes.len(), parameters));
+    }
+    *output += out.bytes.len();
+    let text = String::from_utf8_lossy(&out.bytes);
+    let mut documents = Vec::new();
+    let mut expanded = 0;
+    for document in serde_yaml::Deserializer::from_str(&text) {
+        let value = Value::deserialize(document).map_err(|e| bad_yaml(template, file, &text, &e))?;
+        if value.is_null() {
+            continue;
+        }
+        check_document(&value).map_err(|message| file_error(template, file, message))?;
+        expanded += size(&value);
+        if expanded > OUTPUT_LIMIT {
+            let message = format!("its aliases expand to more than {OUTPUT_LIMIT} bytes");
+            return Err(file_error(template, file, message));
+        }
+        documents.push(value);
+        if before + documents.len() > DOCUMENTS_LIMIT {
+            let message = format!("the template has more than {DOCUMENTS_LIMIT} documents");
+            return Err(file_error(template, file, message));
+        }
+    }
+    Ok(documents)
 }
 
-fn engine(template: &Template) -> Result<Environment<'_>, TemplateError> {
+/// About as many bytes as a value takes as JSON.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + 4 + size(value)).sum::<usize>() + 2,
+        _ => 4,
+    }
+}
+
+/// Compiles all manifests and looks at what they use: adds what is wrong, returns the parameters that are used.
+pub(crate) fn syntax(template: &Template, errors: &mut Vec<TemplateError>) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    let declared = |name: &str| template.manifest.parameters.iter().any(|p| p.name == name);
+    for (file, text) in template.files.iter() {
+        let mut engine = base();
+        if let Err(e) = engine.add_template(file, text) {
+            errors.push(failed(template, file, &e));
+            continue;
+        }
+        let Ok(compiled) = engine.get_template(file) else { continue };
+        let mut names: Vec<String> = compiled.undeclared_variables(true).into_iter().collect();
+        names.sort();
+        for name in names {
+            match name.split_once('.') {
+                Some(("parameters", parameter)) if declared(parameter) => {
+                    used.insert(parameter.to_owned());
+                }
+                Some(("parameters", parameter)) => {
+                    let message = format!("there is no parameter {parameter:?}: declare it in template.yaml");
+                    errors.push(at(template, file, text, &name, message));
+                }
+                Some(("bindings", rest)) => {
+                    let binding = rest.split('.').next().unwrap_or_default();
+                    if !template.manifest.bindings.iter().any(|b| b.name == binding) {
+                        let message = format!("there is no binding {binding:?}: declare it in template.yaml");
+                        errors.push(at(template, file, text, &format!("bindings.{binding}"), message));
+                    }
+                }
+                // All of them, for a loop over the names.
+                None if name == "parameters" => {
+                    used.extend(template.manifest.parameters.iter().map(|p| p.name.clone()))
+                }
+                _ => {}
+            }
+        }
+    }
+    used
+}
+
+/// A problem at the first line with this text.
+fn at(template: &Template, file: &str, source: &str, what: &str, message: String) -> TemplateError {
+    let Some((number, line)) = source.lines().enumerate().find(|(_, line)| line.contains(what)) else {
+        return file_error(template, file, message);
+    };
+    let column = line.find(what).map_or(1, |at| line[..at].chars().count() + 1);
+    TemplateError::Syntax {
+        template: template.manifest.name.clone(),
+        file: file.to_owned(),
+        line: number + 1,
+        column,
+        message,
+    }
+}
+
+fn base<'a>() -> Environment<'a> {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
     engine.set_fuel(Some(FUEL));
     engine.set_auto_escape_callback(|_| minijinja::AutoEscape::Json);
     engine.set_debug(true);
-    for (file, text) in template.files.iter() {
-        engine.add_template(file, text).map_err(|e| failed(template, file, &e))?;
-    }
-    Ok(engine)
+    engine
 }
 
-struct Limited(Vec<u8>);
+/// All manifests, compiled; those that are broken were told by [`syntax`].
+fn engine(template: &Template) -> Environment<'_> {
+    let mut engine = base();
+    for (file, text) in template.files.iter() {
+        if let Err(error) = engine.add_template(file, text) {
+            tracing::debug!(file, %error, "a manifest does not compile");
+        }
+    }
+    engine
+}
+
+/// Output of bounded size.
+struct Limited {
+    bytes: Vec<u8>,
+    limit: usize,
+}
 
 impl std::io::Write for Limited {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > OUTPUT_LIMIT {
+        if self.bytes.len() + bytes.len() > self.limit {
             return Err(std::io::Error::other("too much output"));
         }
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -167,7 +319,8 @@ mod tests {
     use crate::templates::catalog::read;
 
     fn template(manifest: &str) -> Template {
-        let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\n";
+        let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\nparameters:\n  \
+                    - {name: a, type: string}\n  - {name: nope, type: string}\n";
         read("t", vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), manifest.into())])
             .expect("template")
     }
@@ -201,8 +354,30 @@ mod tests {
         assert_eq!(kinds, ["Namespace", "Secret", "Service", "Deployment"]);
     }
 
+    /// Few lines of aliases that expand to billions of values.
+    fn bomb() -> String {
+        let mut text =
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for i in 1..12 {
+            let before = format!("*a{}, ", i - 1).repeat(10);
+            text.push_str(&format!("a{i}: &a{i} [{before}]\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn aliases_that_expand_a_little_are_fine() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &l {app: x}, annotations: *l}\n";
+        assert_eq!(
+            render(&template(text), "e", &BTreeMap::new()).expect("rendered")[0]["metadata"]["annotations"]["app"],
+            "x"
+        );
+    }
+
     #[test]
     fn errors_name_the_place() {
+        let bomb = bomb();
+        let many = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n".repeat(2001);
         let cases = [
             ("a: 1\nb: {{ parameters.nope }}\n", ":2:", "parameters: known"),
             (
@@ -216,6 +391,8 @@ mod tests {
                 "bytes",
             ),
             ("a: [1\nb: 2\n", ":2:", "not YAML once rendered"),
+            (bomb.as_str(), "a.yaml", "repetition limit"),
+            (many.as_str(), "a.yaml", "more than 2000 documents"),
             ("apiVersion: v1\nkind: Pod\n", "a.yaml", "a Pod has no metadata.name"),
         ];
         for (text, place, why) in cases {

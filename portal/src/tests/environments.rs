@@ -41,7 +41,7 @@ async fn a_change_writes_intent_audit_entry_and_job_together() {
     let before = world.portal.inner().environments.documents.revision().await.expect("revision");
     let job = world.create("env", "team-x").await;
     let after = world.portal.inner().environments.documents.revision().await.expect("revision");
-    assert_eq!(after - before, 4, "environment, job, audit entry and secrets in one transaction");
+    assert_eq!(after - before, 5, "environment, job, audit entry, secrets and the template in one transaction");
     let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
     let entry = &audit["items"][0];
     assert_eq!(
@@ -178,7 +178,7 @@ async fn templates_say_what_can_be_set() {
     let world = World::new();
     let (_, all) = world.call("GET", "/api/v1/templates", None).await;
     let names: Vec<_> = all["items"].as_array().expect("items").iter().map(|t| t["name"].clone()).collect();
-    assert_eq!(names, ["blank", "team-x"]);
+    assert_eq!(names, ["blank", "operator-development", "team-x", "web-with-redis-and-postgres"]);
     let (_, template) = world.call("GET", "/api/v1/templates/team-x", None).await;
     assert_eq!(template["parameters"][2]["type"], "number");
     let (status, problem) = world.call("GET", "/api/v1/templates/teamx", None).await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use vctl_api::rest::{CreateEnvironment, DEFAULT_PROJECT, Environment, Period};
+use vctl_api::rest::{CreateEnvironment, DEFAULT_PROJECT, Environment, EnvironmentKind, Period};
 use vctl_machinery::version::MinorVersion;
 
 use super::{
@@ -36,6 +36,12 @@ pub(crate) struct Create {
     /// Minor version of Kubernetes: 1.33 to 1.37 [default: the template's, or 1.36]
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<MinorVersion>,
+    /// What its dependencies are: stand-ins (mocked), or registered resources (real) [default: mocked]
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Option<EnvironmentKind>,
+    /// A registered resource for a binding of the template; may be given several times
+    #[arg(long = "bind", value_name = "BINDING=RESOURCE", value_parser = pair)]
+    bind: Vec<(String, String)>,
     /// Delete it so long from now, such as 8h or 7d [default: as the template says]
     #[arg(long, value_name = "TIME")]
     expires_after: Option<Period>,
@@ -53,6 +59,14 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+fn kind(text: &str) -> Result<EnvironmentKind, String> {
+    match text {
+        "mocked" => Ok(EnvironmentKind::Mocked),
+        "real" => Ok(EnvironmentKind::Real),
+        _ => Err("write mocked or real".to_owned()),
     }
 }
 
@@ -75,6 +89,8 @@ impl Create {
             parameters,
             kubernetes_version,
             authentication,
+            kind: self.kind.unwrap_or_default(),
+            bindings: self.bind.into_iter().collect(),
             expires_after: self.expires_after,
         };
         let mut environment: Environment = client.post("environments", &request).await?;

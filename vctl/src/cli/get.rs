@@ -40,7 +40,7 @@ fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
         ("Name", e.name.to_string()),
         ("Phase", format!("{:?}", e.phase)),
         ("Message", e.message.clone()),
-        ("Template", format!("{} {}", e.template, e.template_version)),
+        ("Template", template(e)),
         ("Pods", format!("{} of {} ready", e.pods.ready, e.pods.total)),
         ("Server", e.server.clone()),
         ("Kubernetes", e.kubernetes_version.clone()),
@@ -74,4 +74,10 @@ fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
 fn coming(at: Timestamp, now: Timestamp) -> String {
     let second = Timestamp::from_second(at.as_second()).unwrap_or(at);
     format!("in {} ({second})", age(now, at))
+}
+
+/// `team-x 1.0.0 (1.1.0 is newer: vctl upgrade NAME --dry-run)`.
+fn template(e: &Environment) -> String {
+    let newer = e.newer_version.as_ref().map(|v| format!(" ({v} is newer: vctl upgrade {} --dry-run)", e.name));
+    format!("{} {}{}", e.template, e.template_version, newer.unwrap_or_default())
 }

@@ -43,7 +43,7 @@ pub(crate) async fn follow(client: &Client, id: &str) -> Result<Job, CliError> {
     match job.state {
         JobState::Failed => Err(CliError::Failed(job.error)),
         JobState::Cancelled => Err(CliError::Failed(format!(
-            "the job was cancelled: somebody has asked for environment {:?} to be deleted",
+            "the job was cancelled: somebody has asked for something else, or for this to stop; see `vctl get {}`",
             job.environment.as_str()
         ))),
         _ => Ok(job),

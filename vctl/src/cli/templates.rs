@@ -60,6 +60,7 @@ fn values(p: &Parameter) -> String {
         ParameterType::Boolean => "true|false".to_owned(),
         ParameterType::Password => "password".to_owned(),
         ParameterType::Choice => p.choices.join("|"),
+        ParameterType::Text => "text of several lines".to_owned(),
     };
     match (p.minimum, p.maximum) {
         (Some(least), Some(most)) => format!("{kind} {least}..{most}"),

@@ -1,0 +1,150 @@
+//! Named resources outside of the platform, and environments that are bound to them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What an environment's dependencies are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnvironmentKind {
+    /// Stand-ins that the template runs and fills.
+    #[default]
+    Mocked,
+    /// Resources that are registered with the platform.
+    Real,
+}
+
+/// What a resource speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResourceKind {
+    /// A database of Postgres.
+    Postgres,
+    /// A Redis.
+    Redis,
+    /// A service over HTTP.
+    Http,
+}
+
+/// A resource that environments can be bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resource {
+    /// Unique name.
+    pub name: String,
+    /// What it speaks.
+    pub kind: ResourceKind,
+    /// Host name or address, as the server and the pods reach it.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// User; empty for none.
+    #[serde(default)]
+    pub user: String,
+    /// Database; empty for none.
+    #[serde(default)]
+    pub database: String,
+    /// It is spoken to over TLS, with a certificate that this machine's authorities vouch for.
+    #[serde(default)]
+    pub tls: bool,
+    /// Whether a password is kept for it. It is never shown.
+    pub has_password: bool,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+/// Body of `POST /api/v1/resources`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AddResource {
+    /// Unique name: a DNS-1123 label.
+    pub name: String,
+    /// What it speaks.
+    pub kind: ResourceKind,
+    /// Host name or address.
+    pub host: String,
+    /// Port; the kind's usual one when nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// User.
+    #[serde(default)]
+    pub user: String,
+    /// Database.
+    #[serde(default)]
+    pub database: String,
+    /// Speak TLS.
+    #[serde(default)]
+    pub tls: bool,
+    /// Password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+}
+
+/// What a resource answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProbeResult {
+    /// It can be used.
+    pub ok: bool,
+    /// What it is, or why it cannot be used and what to do.
+    pub message: String,
+    /// How long that took, in milliseconds.
+    pub millis: u64,
+}
+
+/// A dependency of a template: a stand-in in environments of the kind `mocked`, a registered resource in those of the kind `real`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Binding {
+    /// Its name, as in `--bind NAME=RESOURCE` and `{{ bindings.NAME.host }}`.
+    pub name: String,
+    /// What it speaks.
+    pub kind: ResourceKind,
+    /// One line for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub help: String,
+    /// Where the stand-in is.
+    pub mocked: StandIn,
+}
+
+/// Where a stand-in is, that manifests under `mocked/` run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StandIn {
+    /// Its Service.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// User.
+    #[serde(default)]
+    pub user: String,
+    /// Database.
+    #[serde(default)]
+    pub database: String,
+    /// Name of the Secret whose key `password` has its password.
+    pub secret: String,
+}
+
+/// What manifests know of a binding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// What it speaks.
+    pub kind: ResourceKind,
+    /// Host.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// User; empty for none.
+    pub user: String,
+    /// Database; empty for none.
+    pub database: String,
+    /// Speak TLS.
+    pub tls: bool,
+    /// Name of the Secret whose key `password` has the password; empty when there is none.
+    pub secret: String,
+}
+
+/// Bindings of an environment by their names.
+pub type Bindings = BTreeMap<String, Bound>;

@@ -1,0 +1,316 @@
+//! Named resources outside of the platform, and what environments are bound to: stand-ins that the template runs, or such resources.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{AddResource, Binding, Bindings, Bound, EnvironmentKind, ProbeResult, Resource, ResourceKind},
+};
+use vctl_store::{Expect, StoreError};
+
+use crate::{
+    documents::{Document, EnvironmentDoc, audit, put, remove},
+    environments::{Caller, Environments},
+    error::{Error, nearest},
+    probes::{self, Target},
+    templates::{
+        Template,
+        render::{self, Input},
+    },
+};
+
+/// A resource as it is kept. Its password is in [`ResourceSecretDoc`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ResourceDoc {
+    resource: Resource,
+}
+
+/// The password of a resource; sealed as everything is, when the server has a key.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ResourceSecretDoc {
+    name: String,
+    password: String,
+}
+
+impl Document for ResourceDoc {
+    const RESOURCE: &'static str = "resources.vctl.dev";
+    fn name(&self) -> &str {
+        &self.resource.name
+    }
+}
+
+impl Document for ResourceSecretDoc {
+    const RESOURCE: &'static str = "resourcesecrets.vctl.dev";
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn usual_port(kind: ResourceKind) -> u16 {
+    match kind {
+        ResourceKind::Postgres => 5432,
+        ResourceKind::Redis => 6379,
+        ResourceKind::Http => 80,
+    }
+}
+
+fn speaks(kind: ResourceKind) -> &'static str {
+    match kind {
+        ResourceKind::Postgres => "postgres",
+        ResourceKind::Redis => "redis",
+        ResourceKind::Http => "http",
+    }
+}
+
+impl Environments {
+    /// All resources by name.
+    pub(crate) async fn resources(&self) -> Result<Vec<Resource>, Error> {
+        Ok(self.documents.list::<ResourceDoc>().await?.0.into_iter().map(|d| d.value.resource).collect())
+    }
+
+    /// One resource.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] with near names.
+    pub(crate) async fn resource(&self, name: &str) -> Result<Resource, Error> {
+        if let Some(found) = self.documents.get::<ResourceDoc>(name).await? {
+            return Ok(found.value.resource);
+        }
+        let all = self.resources().await?;
+        let nearest = nearest(name, all.iter().map(|r| r.name.as_str()));
+        Err(Error::NotFound { what: "resource", name: name.to_owned(), nearest })
+    }
+
+    /// Registers a resource, or replaces one of the same name and kind. It is not asked: that is what a probe is for.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what makes no sense; [`Error::AlreadyExists`] when the name has another kind.
+    pub(crate) async fn add_resource(&self, caller: Caller<'_>, request: AddResource) -> Result<Resource, Error> {
+        let invalid = |detail: String| Error::invalid("invalid-resource", detail);
+        let name = EnvironmentName::new(request.name.clone()).map_err(|e| invalid(e.to_string()))?.to_string();
+        let plain = |text: &str| !text.chars().any(|c| c.is_control());
+        let host_like = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_');
+        if request.host.is_empty() || request.host.len() > 253 || !request.host.chars().all(host_like) {
+            return Err(invalid(format!("{:?} is no host name or address", request.host)));
+        }
+        if request.kind == ResourceKind::Postgres && request.user.is_empty() {
+            return Err(invalid("a postgres resource needs a user".to_owned()));
+        }
+        if !plain(&request.user) || !plain(&request.database) {
+            return Err(invalid("user and database are one line of text".to_owned()));
+        }
+        let now = self.now();
+        let before = self.documents.get::<ResourceDoc>(&name).await?;
+        if before.as_ref().is_some_and(|b| b.value.resource.kind != request.kind) {
+            return Err(Error::AlreadyExists(format!("resource {name:?} has another kind: take another name")));
+        }
+        let resource = Resource {
+            kind: request.kind,
+            host: request.host,
+            port: request.port.unwrap_or_else(|| usual_port(request.kind)),
+            user: request.user,
+            database: request.database,
+            tls: request.tls,
+            has_password: request.password.is_some(),
+            created_at: before.as_ref().map_or(now, |b| b.value.resource.created_at),
+            name: name.clone(),
+        };
+        let detail =
+            json!({ "kind": resource.kind, "host": resource.host, "port": resource.port, "tls": resource.tls });
+        let expect = before.map_or(Expect::Absent, |b| Expect::Revision(b.revision));
+        let mut writes = vec![
+            put(&ResourceDoc { resource: resource.clone() }, expect)?,
+            audit(now, caller.actor, "resource.add", &name, caller.request_id, detail)?,
+        ];
+        match request.password {
+            Some(password) => writes.push(put(&ResourceSecretDoc { name: name.clone(), password }, Expect::Any)?),
+            None if self.documents.get::<ResourceSecretDoc>(&name).await?.is_some() => {
+                writes.push(remove::<ResourceSecretDoc>(&name, Expect::Any));
+            }
+            None => {}
+        }
+        self.documents.transact(writes).await?;
+        Ok(resource)
+    }
+
+    /// Forgets a resource.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Conflict`] while environments are bound to it.
+    pub(crate) async fn remove_resource(&self, caller: Caller<'_>, name: &str) -> Result<Resource, Error> {
+        let resource = self.resource(name).await?;
+        let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
+        let bound = all.iter().filter(|e| e.value.bindings.values().any(|r| r == name));
+        let bound: Vec<&str> = bound.map(|e| e.value.name.as_str()).take(5).collect();
+        if !bound.is_empty() {
+            return Err(Error::Conflict(format!(
+                "resource {name:?} is used by {}: delete these environments first",
+                bound.join(", ")
+            )));
+        }
+        let mut writes = vec![
+            remove::<ResourceDoc>(name, Expect::Any),
+            audit(self.now(), caller.actor, "resource.remove", name, caller.request_id, Value::Null)?,
+        ];
+        if resource.has_password {
+            writes.push(remove::<ResourceSecretDoc>(name, Expect::Any));
+        }
+        match self.documents.transact(writes).await {
+            Ok(_) => Ok(resource),
+            Err(StoreError::Conflict { .. }) => self.resource(name).await,
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Asks a resource whether it can be used as it was registered.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]. That it cannot be used is an answer.
+    pub(crate) async fn probe_resource(&self, name: &str) -> Result<ProbeResult, Error> {
+        let resource = self.resource(name).await?;
+        let password = self.documents.get::<ResourceSecretDoc>(name).await?.map(|s| s.value.password);
+        let Resource { kind, host, port, user, database, tls, .. } = resource;
+        let target = Target { kind, host, port, user, database, tls, password };
+        let begun = Instant::now();
+        let asked = probes::probe(&target).await;
+        let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(match asked {
+            Ok(message) => ProbeResult { ok: true, message, millis },
+            Err(e) => ProbeResult { ok: false, message: e.to_string(), millis },
+        })
+    }
+
+    /// Checks what a new environment asks to be bound to: each binding of a real one to a resource of its kind that answers.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the binding.
+    pub(crate) async fn check_bindings(
+        &self,
+        template: &Template,
+        kind: EnvironmentKind,
+        asked: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        let declared = &template.manifest.bindings;
+        let invalid = |detail: String| Error::invalid("invalid-binding", detail);
+        if let Some(unknown) = asked.keys().find(|name| !declared.iter().any(|b| b.name == **name)) {
+            let near = nearest(unknown, declared.iter().map(|b| b.name.as_str()));
+            let detail = format!("the template has no binding {unknown:?}");
+            return Err(Error::Invalid { kind: "invalid-binding", detail, nearest: near });
+        }
+        if kind == EnvironmentKind::Mocked {
+            return match asked.keys().next() {
+                Some(name) => {
+                    Err(invalid(format!("binding {name:?} is given, but the environment is mocked: say --kind real")))
+                }
+                None => Ok(()),
+            };
+        }
+        if declared.is_empty() {
+            return Err(invalid("the template has no bindings: it has no real kind".to_owned()));
+        }
+        for Binding { name, kind, .. } in declared {
+            let Some(resource) = asked.get(name) else {
+                return Err(invalid(format!(
+                    "binding {name:?} ({}) is not given: say --bind {name}=RESOURCE; `vctl resource list` shows them",
+                    speaks(*kind)
+                )));
+            };
+            let found = self.resource(resource).await.map_err(|e| match e {
+                Error::NotFound { nearest, .. } => Error::Invalid {
+                    kind: "invalid-binding",
+                    detail: format!("binding {name:?}: {}", e_text(resource)),
+                    nearest,
+                },
+                other => other,
+            })?;
+            if found.kind != *kind {
+                return Err(invalid(format!(
+                    "binding {name:?} is {}, but resource {resource:?} is {}",
+                    speaks(*kind),
+                    speaks(found.kind)
+                )));
+            }
+            let probe = self.probe_resource(resource).await?;
+            if !probe.ok {
+                return Err(invalid(format!("binding {name:?}: resource {resource:?}: {}", probe.message)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The documents of an environment, with the Secrets of what it is bound to.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a template that does not render; [`Error::NotFound`] for a resource that is gone.
+    pub(crate) async fn documents_of(
+        &self,
+        template: &Template,
+        doc: &EnvironmentDoc,
+        parameters: &BTreeMap<String, Value>,
+    ) -> Result<Vec<Value>, Error> {
+        let (bindings, mut documents) = self.bound(template, doc).await?;
+        let input = Input { environment: doc.name.as_str(), kind: doc.kind, parameters, bindings: &bindings };
+        // After namespaces, before what uses them: they are Secrets of `default`.
+        documents.extend(render::render_as(template, &input)?);
+        Ok(documents)
+    }
+
+    /// What an environment's manifests know of its bindings, and the Secrets with the passwords of real ones.
+    pub(crate) async fn bound(
+        &self,
+        template: &Template,
+        doc: &EnvironmentDoc,
+    ) -> Result<(Bindings, Vec<Value>), Error> {
+        let (mut bindings, mut secrets) = (Bindings::new(), Vec::new());
+        for binding in &template.manifest.bindings {
+            let bound = match doc.kind {
+                EnvironmentKind::Mocked => stand_in(binding),
+                EnvironmentKind::Real => {
+                    let resource = doc.bindings.get(&binding.name).cloned().ok_or_else(|| {
+                        let name = &binding.name;
+                        Error::invalid(
+                            "invalid-binding",
+                            format!("binding {name:?} is new in this version: create another environment with --bind {name}=RESOURCE"),
+                        )
+                    })?;
+                    let found = self.resource(&resource).await?;
+                    let password = self.documents.get::<ResourceSecretDoc>(&resource).await?.map(|s| s.value.password);
+                    let secret = password.as_ref().map(|_| format!("binding-{}", binding.name)).unwrap_or_default();
+                    secrets.extend(password.map(|password| secret_of(&secret, &binding.name, &password)));
+                    let Resource { kind, host, port, user, database, tls, .. } = found;
+                    Bound { kind, host, port, user, database, tls, secret }
+                }
+            };
+            bindings.insert(binding.name.clone(), bound);
+        }
+        Ok((bindings, secrets))
+    }
+}
+
+fn e_text(resource: &str) -> String {
+    format!("there is no resource {resource:?}; `vctl resource list` shows those there are")
+}
+
+/// A binding of a mocked environment.
+pub(crate) fn stand_in(binding: &Binding) -> Bound {
+    let mocked = binding.mocked.clone();
+    Bound {
+        kind: binding.kind,
+        host: mocked.host,
+        port: mocked.port,
+        user: mocked.user,
+        database: mocked.database,
+        tls: false,
+        secret: mocked.secret,
+    }
+}
+
+fn secret_of(name: &str, binding: &str, password: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": { "name": name, "labels": { "vctl.dev/binding": binding } },
+        "stringData": { "password": password },
+    })
+}

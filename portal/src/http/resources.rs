@@ -1,0 +1,54 @@
+//! Named resources outside of the platform.
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    response::IntoResponse,
+};
+use http::StatusCode;
+use vctl_api::rest::{AddResource, Page, ProbeResult, Resource};
+
+use super::{
+    api::{Answer, caller},
+    body::JsonBody,
+    guard::RequestId,
+};
+use crate::{
+    Portal,
+    access::{permission::Permission, policy::Permit},
+    auth::Identity,
+    error::Error,
+};
+
+pub(super) async fn list(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+) -> Result<Json<Page<Resource>>, Error> {
+    // Whoever may create environments somewhere may see what these can be bound to.
+    let seen = portal.inner().access.allows_somewhere(&permit, Permission::TemplatesList).await?;
+    let items = if seen { portal.inner().environments.resources().await? } else { Vec::new() };
+    Ok(Json(Page { items, next: None }))
+}
+
+pub(super) async fn add(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    JsonBody(request): JsonBody<AddResource>,
+) -> Answer {
+    let resource = portal.inner().environments.add_resource(caller(&identity, &id), request).await?;
+    Ok((StatusCode::CREATED, Json(resource)).into_response())
+}
+
+pub(super) async fn remove(
+    State(portal): State<Portal>,
+    Extension(identity): Extension<Identity>,
+    Extension(id): Extension<RequestId>,
+    Path(name): Path<String>,
+) -> Result<Json<Resource>, Error> {
+    portal.inner().environments.remove_resource(caller(&identity, &id), &name).await.map(Json)
+}
+
+pub(super) async fn probe(State(portal): State<Portal>, Path(name): Path<String>) -> Result<Json<ProbeResult>, Error> {
+    portal.inner().environments.probe_resource(&name).await.map(Json)
+}

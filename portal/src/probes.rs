@@ -1,0 +1,130 @@
+//! Whether a resource can be used as it was registered: somebody who binds an environment to it learns now, and in clear words, what would
+//! else fail in a container later. Nothing is changed on the other side.
+
+mod http;
+mod postgres;
+mod redis;
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+use vctl_api::rest::ResourceKind;
+
+/// A resource has so long to answer.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Largest answer that is read in bytes.
+const ANSWER_LIMIT: usize = 64 * 1024;
+
+/// Where a resource is, and how to get in.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) kind: ResourceKind,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) tls: bool,
+    pub(crate) password: Option<String>,
+}
+
+/// Why a resource cannot be used. Texts say what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ProbeError {
+    #[error("{place} does not answer within {} s: are host and port right, and may this server reach it?", .limit.as_secs_f64())]
+    TimeOut { place: String, limit: Duration },
+    #[error("{place} cannot be reached ({why}): are host and port right, and is it running?")]
+    Unreachable { place: String, why: String },
+    #[error("{0} does not speak TLS on this port: register it without --tls, or name its TLS port")]
+    NoTls(String),
+    #[error("{0} wants TLS: register it with --tls")]
+    WantsTls(String),
+    #[error(
+        "the certificate of {place} is not believed ({why}): have one that this machine's authorities vouch for, for that host name"
+    )]
+    Certificate { place: String, why: String },
+    #[error("{place} refuses user {user:?}: the password or the user is wrong")]
+    Password { place: String, user: String },
+    #[error("{place} wants a password: register it with one")]
+    WantsPassword { place: String },
+    #[error("{place} says: {why}")]
+    Refused { place: String, why: String },
+    #[error("{place} does not speak {kind}: {why}")]
+    Protocol { place: String, kind: &'static str, why: String },
+}
+
+/// A connection, plain or not.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Asks a resource; what it is, for people.
+pub(crate) async fn probe(target: &Target) -> Result<String, ProbeError> {
+    probe_within(target, LIMIT).await
+}
+
+async fn probe_within(target: &Target, limit: Duration) -> Result<String, ProbeError> {
+    let asked = async {
+        match target.kind {
+            ResourceKind::Postgres => postgres::probe(target).await,
+            ResourceKind::Redis => redis::probe(target).await,
+            ResourceKind::Http => http::probe(target).await,
+        }
+    };
+    match tokio::time::timeout(limit, asked).await {
+        Ok(answer) => answer,
+        Err(_) => Err(ProbeError::TimeOut { place: target.place(), limit }),
+    }
+}
+
+impl Target {
+    fn place(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    async fn tcp(&self) -> Result<TcpStream, ProbeError> {
+        let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
+        connected.map_err(|e| ProbeError::Unreachable { place: self.place(), why: e.to_string() })
+    }
+
+    /// A connection as registered.
+    async fn connect(&self) -> Result<Box<dyn Stream>, ProbeError> {
+        let tcp = self.tcp().await?;
+        if self.tls { self.secure(tcp).await } else { Ok(Box::new(tcp)) }
+    }
+
+    /// TLS over a connection.
+    async fn secure(&self, tcp: TcpStream) -> Result<Box<dyn Stream>, ProbeError> {
+        let certificate = |why: String| ProbeError::Certificate { place: self.place(), why };
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| certificate(e.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from(self.host.clone()).map_err(|e| certificate(e.to_string()))?;
+        match TlsConnector::from(Arc::new(config)).connect(name, tcp).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(e) => {
+                let why = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                Err(match why {
+                    Some(rustls::Error::InvalidCertificate(why)) => certificate(format!("{why:?}")),
+                    _ => ProbeError::NoTls(self.place()),
+                })
+            }
+        }
+    }
+
+    /// The connection broke while it was asked.
+    fn broken(&self, e: &std::io::Error) -> ProbeError {
+        ProbeError::Unreachable { place: self.place(), why: e.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Probes against servers that the test plays. Real ones: `tests/tests/e2e/resources.rs`.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use vctl_runtime::tasks::Tasks;
+
+use super::*;
+
+fn target(kind: ResourceKind, port: u16) -> Target {
+    let host = "127.0.0.1".to_owned();
+    Target { kind, host, port, user: "app".into(), database: "app".into(), tls: false, password: Some("right".into()) }
+}
+
+/// A server that answers what it reads with what `answer` makes of it; none hangs up.
+async fn server(tasks: &Tasks, answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    tasks.spawn_until_stopped("played server", async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = vec![0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut bytes).await {
+                let Some(said) = answer(&bytes[..read]) else { break };
+                if stream.write_all(&said).await.is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    port
+}
+
+fn redis(request: &[u8]) -> Option<Vec<u8>> {
+    let text = String::from_utf8_lossy(request);
+    let answer = match () {
+        () if text.contains("AUTH") && text.contains("right") => "+OK\r\n",
+        () if text.contains("AUTH") => "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+        () if text.contains("PING") => "+PONG\r\n",
+        () => return None,
+    };
+    Some(answer.as_bytes().to_vec())
+}
+
+#[tokio::test]
+async fn a_redis_is_told_from_a_wrong_password_and_from_others() {
+    let tasks = Tasks::new();
+    let port = server(&tasks, redis).await;
+    let good = target(ResourceKind::Redis, port);
+    assert_eq!(probe(&good).await, Ok(format!("Redis at 127.0.0.1:{port}")));
+    let wrong = Target { password: Some("wrong".into()), ..good.clone() };
+    assert!(probe(&wrong).await.expect_err("wrong").to_string().contains("refuses user \"app\""));
+    let secure = Target { tls: true, ..good };
+    assert!(matches!(probe(&secure).await, Err(ProbeError::NoTls(_) | ProbeError::TimeOut { .. })));
+    let wants = server(&tasks, |_| Some(b"-NOAUTH Authentication required.\r\n".to_vec())).await;
+    let none = Target { password: None, ..target(ResourceKind::Redis, wants) };
+    assert!(matches!(probe(&none).await, Err(ProbeError::WantsPassword { .. })));
+    let other = server(&tasks, |_| Some(b"220 mail ready\r\n".to_vec())).await;
+    assert!(matches!(probe(&target(ResourceKind::Redis, other)).await, Err(ProbeError::Protocol { .. })));
+    // A TLS server answers plain text with an alert.
+    let tls = server(&tasks, |_| Some(vec![0x15, 3, 3, 0, 2, 2, 10, b'\n'])).await;
+    assert!(matches!(probe(&target(ResourceKind::Redis, tls)).await, Err(ProbeError::WantsTls(_))));
+    tasks.stop();
+}
+
+#[tokio::test]
+async fn http_is_judged_by_its_status() {
+    let tasks = Tasks::new();
+    for (status, expected) in [
+        ("200 OK", "answers 200"),
+        ("404 Not Found", "answers 404"),
+        ("401 Unauthorized", "the password or the user is wrong"),
+        ("503 Service Unavailable", "says: HTTP/1.1 503"),
+        ("400 Bad Request", "wants TLS"),
+    ] {
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes();
+        let port = server(&tasks, move |_| Some(answer.clone())).await;
+        let said = match probe(&target(ResourceKind::Http, port)).await {
+            Ok(text) => text,
+            Err(e) => e.to_string(),
+        };
+        assert!(said.contains(expected), "{status}: {said}");
+    }
+    tasks.stop();
+}
+
+#[tokio::test]
+async fn a_postgres_says_what_is_wrong() {
+    let tasks = Tasks::new();
+    let error = |code: &str, message: &str| {
+        let body = format!("SFATAL\0C{code}\0M{message}\0\0");
+        let mut answer = vec![b'E'];
+        answer.extend(i32::try_from(body.len() + 4).expect("short").to_be_bytes());
+        answer.extend(body.bytes());
+        answer
+    };
+    for (answer, expected) in [
+        (error("28P01", "password authentication failed"), "refuses user \"app\""),
+        (error("28000", "no pg_hba.conf entry for host, no encryption"), "wants TLS"),
+        (error("3D000", "database \"app\" does not exist"), "database \"app\" does not exist"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not speak Postgres"),
+    ] {
+        let port = server(&tasks, move |_| Some(answer.clone())).await;
+        let said = probe(&target(ResourceKind::Postgres, port)).await.expect_err("refused").to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+    // `N` to the question whether it speaks TLS.
+    let port = server(&tasks, |_| Some(b"N".to_vec())).await;
+    let secure = Target { tls: true, ..target(ResourceKind::Postgres, port) };
+    assert_eq!(probe(&secure).await, Err(ProbeError::NoTls(format!("127.0.0.1:{port}"))));
+    tasks.stop();
+}
+
+#[tokio::test]
+async fn who_does_not_answer_is_told_from_who_is_not_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    let limit = Duration::from_millis(200);
+    let silent = probe_within(&target(ResourceKind::Redis, port), limit).await.expect_err("silent").to_string();
+    assert!(silent.contains("does not answer within 0.2 s"), "{silent}");
+    drop(listener);
+    let gone = probe(&target(ResourceKind::Redis, port)).await.expect_err("gone").to_string();
+    assert!(gone.contains("cannot be reached"), "{gone}");
+}

@@ -1,0 +1,114 @@
+//! Resources, and environments that are bound to them, through the REST API.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use vctl_api::rest::JobState;
+
+use crate::testing::World;
+
+const TEMPLATE: &str =
+    "bindings:\n  - name: api\n    kind: http\n    mocked: {host: stand-in, port: 8080, secret: stand-in}\n";
+const USER: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: user}\ndata:\n  host: {{ bindings.api.host }}\n  \
+                    secret: {{ bindings.api.secret }}\n  kind: {{ environment.kind }}\n";
+const STAND_IN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stand-in}\n";
+
+fn template(world: &World) {
+    world.template_with("app", "1.0.0", TEMPLATE, &[("user.yaml", USER)]);
+    world.template_file("app", "mocked/stand-in.yaml", STAND_IN);
+}
+
+/// An HTTP server that wants a password.
+async fn server(world: &World) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    world.tasks.spawn_until_stopped("played server", async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = vec![0; 4096];
+            let read = stream.read(&mut bytes).await.unwrap_or_default();
+            // user:s3cret
+            let good = String::from_utf8_lossy(&bytes[..read]).contains("Basic dXNlcjpzM2NyZXQ=");
+            let status = if good { "200 OK" } else { "401 Unauthorized" };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    port
+}
+
+async fn add(world: &World, port: u16, password: &str) -> (StatusCode, Value) {
+    let body = json!({"name": "billing", "kind": "http", "host": "127.0.0.1", "port": port, "user": "user", "password": password});
+    world.call("POST", "/api/v1/resources", Some(body)).await
+}
+
+#[tokio::test]
+async fn resources_are_kept_asked_and_forgotten_and_their_passwords_not_shown() {
+    let world = World::new();
+    let port = server(&world).await;
+    assert_eq!(add(&world, port, "wr0ng").await.0, StatusCode::CREATED);
+    let (_, probe) = world.call("POST", "/api/v1/resources/billing/probe", None).await;
+    assert_eq!(probe["ok"], false);
+    assert!(probe["message"].as_str().expect("text").contains("refuses user \"user\""), "{probe}");
+    assert_eq!(add(&world, port, "s3cret").await.0, StatusCode::CREATED);
+    let (_, probe) = world.call("POST", "/api/v1/resources/billing/probe", None).await;
+    assert_eq!(probe["ok"], true, "{probe}");
+    let (_, list) = world.call("GET", "/api/v1/resources", None).await;
+    assert_eq!((&list["items"][0]["name"], &list["items"][0]["hasPassword"]), (&"billing".into(), &true.into()));
+    let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
+    assert!(!list.to_string().contains("s3cret") && !audit.to_string().contains("s3cret"));
+    for wrong in [
+        json!({"name": "A B", "kind": "http", "host": "h"}),
+        json!({"name": "a", "kind": "http", "host": "h h"}),
+        json!({"name": "a", "kind": "postgres", "host": "h"}),
+    ] {
+        let (status, problem) = world.call("POST", "/api/v1/resources", Some(wrong)).await;
+        assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-resource".into()));
+    }
+    assert_eq!(world.call("DELETE", "/api/v1/resources/billing", None).await.0, StatusCode::OK);
+    assert_eq!(world.call("DELETE", "/api/v1/resources/billing", None).await.0, StatusCode::NOT_FOUND);
+    world.tasks.stop();
+}
+
+#[tokio::test]
+async fn one_manifest_serves_stand_ins_and_real_resources() {
+    let world = World::new();
+    template(&world);
+    world.portal.start();
+    let job = world.ended(&world.create("mocked", "app").await).await;
+    assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    let objects = |name: &str| world.planes.state().clusters[name].iter().cloned().collect::<Vec<_>>();
+    assert_eq!(objects("mocked"), ["ConfigMap/stand-in", "ConfigMap/user"]);
+
+    let port = server(&world).await;
+    let real = |bindings: Value| json!({"name": "real", "template": "app", "kind": "real", "bindings": bindings});
+    let refused = async |body: Value, why: &str| {
+        let (status, problem) = world.call("POST", "/api/v1/environments", Some(body)).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-binding".into()),
+            "{problem}"
+        );
+        assert!(problem["detail"].as_str().expect("detail").contains(why), "{why}: {problem}");
+    };
+    refused(real(json!({})), "--bind api=RESOURCE").await;
+    refused(real(json!({"api": "billing"})), "there is no resource \"billing\"").await;
+    refused(real(json!({"apy": "billing"})), "no binding \"apy\"").await;
+    refused(json!({"name": "e", "template": "app", "bindings": {"api": "billing"}}), "--kind real").await;
+    refused(json!({"name": "e", "template": "blank", "kind": "real"}), "no bindings").await;
+    add(&world, port, "wr0ng").await;
+    refused(real(json!({"api": "billing"})), "resource \"billing\": 127.0.0.1").await;
+    add(&world, port, "s3cret").await;
+    let (status, created) = world.call("POST", "/api/v1/environments", Some(real(json!({"api": "billing"})))).await;
+    assert_eq!(status, StatusCode::CREATED, "{created}");
+    let job = world.ended(created["job"].as_str().expect("job")).await;
+    assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    assert_eq!(objects("real"), ["ConfigMap/user", "Secret/binding-api"]);
+    let (_, environment) = world.call("GET", "/api/v1/environments/real", None).await;
+    assert_eq!((&environment["kind"], &environment["bindings"]["api"]), (&"real".into(), &"billing".into()));
+    let (status, problem) = world.call("DELETE", "/api/v1/resources/billing", None).await;
+    assert_eq!((status, &problem["type"]), (StatusCode::CONFLICT, &"conflict".into()), "{problem}");
+    world.tasks.stop();
+}

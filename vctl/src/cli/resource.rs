@@ -1,0 +1,134 @@
+//! `vctl resource`: databases and services that environments can be bound to.
+
+use std::io::{self, BufRead as _};
+
+use clap::{Args, Subcommand};
+use vctl_api::rest::{self, AddResource, Page, ProbeResult, ResourceKind};
+
+use super::{
+    Client, Global,
+    client::segment,
+    error::CliError,
+    output::{Format, print, show, table},
+};
+
+/// Arguments of `vctl resource`.
+#[derive(Debug, Args)]
+pub(crate) struct Resource {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Register a resource, or replace one
+    Add(Add),
+    /// List resources
+    #[command(visible_alias = "ls")]
+    List(List),
+    /// Ask a resource whether it can be used as it was registered
+    Probe(Name),
+    /// Forget a resource that no environment uses
+    Remove(Name),
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// Name: lower-case letters, digits and '-'
+    name: String,
+    /// postgres, redis or http; mysql, kafka and s3 are not there yet
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: ResourceKind,
+    /// Host name or address
+    #[arg(long)]
+    host: String,
+    /// Port [default: the usual one of the kind]
+    #[arg(long)]
+    port: Option<u16>,
+    /// User
+    #[arg(long, default_value = "")]
+    user: String,
+    /// Database
+    #[arg(long, default_value = "")]
+    database: String,
+    /// Speak TLS
+    #[arg(long)]
+    tls: bool,
+    /// Read the password from the first line of standard input
+    #[arg(long)]
+    password_stdin: bool,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// How to print them
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Debug, Args)]
+struct Name {
+    /// Name of the resource
+    name: String,
+}
+
+fn kind(text: &str) -> Result<ResourceKind, String> {
+    match text {
+        "postgres" => Ok(ResourceKind::Postgres),
+        "redis" => Ok(ResourceKind::Redis),
+        "http" => Ok(ResourceKind::Http),
+        "mysql" | "kafka" | "s3" => Err("is not there yet: there are postgres, redis and http".to_owned()),
+        _ => Err("write postgres, redis or http".to_owned()),
+    }
+}
+
+impl Resource {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let client = Client::open(global)?;
+        match self.command {
+            Command::Add(add) => add.run(&client).await,
+            Command::List(list) => {
+                let page: Page<rest::Resource> = client.get("resources").await?;
+                show(list.output, &page.items, || rows(&page.items))
+            }
+            Command::Probe(Name { name }) => {
+                let path = format!("resources/{}/probe", segment(&name));
+                let answer: ProbeResult = client.post(&path, &serde_json::json!({})).await?;
+                if answer.ok {
+                    print(&format!("{} ({} ms)\n", answer.message, answer.millis))
+                } else {
+                    Err(CliError::Failed(answer.message))
+                }
+            }
+            Command::Remove(Name { name }) => {
+                let removed: rest::Resource = client.delete(&format!("resources/{}", segment(&name))).await?;
+                print(&format!("resource {} is removed\n", removed.name))
+            }
+        }
+    }
+}
+
+impl Add {
+    async fn run(self, client: &Client) -> Result<(), CliError> {
+        let password = if self.password_stdin {
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line)?;
+            Some(line.trim_end_matches(['\r', '\n']).to_owned())
+        } else {
+            None
+        };
+        let Self { name, kind, host, port, user, database, tls, .. } = self;
+        let request = AddResource { name, kind, host, port, user, database, tls, password };
+        let added: rest::Resource = client.post("resources", &request).await?;
+        print(&format!("resource {0} is registered; ask it: vctl resource probe {0}\n", added.name))
+    }
+}
+
+fn rows(resources: &[rest::Resource]) -> String {
+    let row = |r: &rest::Resource| {
+        let kind = serde_json::to_value(r.kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+        let tls = if r.tls { "yes" } else { "no" };
+        [r.name.clone(), kind, format!("{}:{}", r.host, r.port), r.user.clone(), r.database.clone(), tls.to_owned()]
+    };
+    table(["NAME", "KIND", "ADDRESS", "USER", "DATABASE", "TLS"], &resources.iter().map(row).collect::<Vec<_>>())
+}
