@@ -1,6 +1,7 @@
 //! Types of the REST API under `/api/v1`. Field names are camelCase on the wire; times are RFC 3339 in UTC.
 
 mod access;
+mod audit;
 mod identity;
 mod lifecycle;
 mod resources;
@@ -16,6 +17,7 @@ pub use self::{
         CreateProject, DEFAULT_PROJECT, Member, MemberKind, Permissions, Platform, Project, ProjectSettings, Quota,
         QuotaUsage, Role, RoleSettings, Share, ShareAccess, Team, TeamSettings, Usage,
     },
+    audit::*,
     identity::*,
     lifecycle::*,
     resources::*,
@@ -388,29 +390,6 @@ pub struct Step {
     pub finished_at: Option<Timestamp>,
     /// The latest news from it, for people.
     pub message: String,
-}
-
-/// One entry of the audit trail.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditEntry {
-    /// Position in the trail; grows by time.
-    pub id: u64,
-    /// When.
-    pub at: Timestamp,
-    /// Who.
-    pub actor: String,
-    /// What: `environment.create`.
-    pub action: String,
-    /// To what: the environment's name.
-    pub subject: String,
-    /// Project of the subject; empty for what belongs to the platform.
-    #[serde(default)]
-    pub project: String,
-    /// Request that caused it.
-    pub request_id: String,
-    /// Anything else that explains it; never a secret.
-    pub detail: serde_json::Value,
 }
 
 /// A machine or cluster that runs pods.

@@ -18,9 +18,11 @@ pub mod permission;
 mod platform;
 pub(crate) mod policy;
 mod projects;
+pub(crate) mod quota;
 pub mod role;
 mod roles;
 mod teams;
+mod users;
 
 use std::{
     collections::BTreeSet,
@@ -126,6 +128,11 @@ impl Access {
         *cached = None;
         done
     }
+}
+
+/// Whether entries of the audit trail about a project (empty: the platform) are for somebody.
+pub(crate) fn allows_audit(permit: &Permit, permission: Permission, project: &str) -> bool {
+    permit.allows(permission, if project.is_empty() { Scope::Platform } else { Scope::Project(project) })
 }
 
 /// Nobody gives what they do not have.

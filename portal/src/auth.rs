@@ -34,11 +34,10 @@ use tokio::sync::OnceCell;
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{StoreError, Write};
 
-#[cfg(test)]
-pub(crate) use self::users::UserDoc;
 pub(crate) use self::{
     identity::Origin,
     secrets::{digest, secret},
+    users::UserDoc,
 };
 pub use self::{
     identity::{Credential, Identity, Session},

@@ -15,7 +15,13 @@ use vctl_api::{
 use vctl_machinery::version::MinorVersion;
 use vctl_store::{Entry, Expect, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant, Watch, Write};
 
-use crate::error::Error;
+use crate::{
+    audit::{
+        chain::{self, Anchor, Chains, Link},
+        source,
+    },
+    error::Error,
+};
 
 /// A kind of document.
 pub(crate) trait Document: Serialize + DeserializeOwned {
@@ -118,6 +124,9 @@ pub(crate) struct JobDoc {
     pub(crate) error: String,
     /// Whether whoever runs the job is told to stop.
     pub(crate) cancel: bool,
+    /// Who asked for it, as the audit trail says it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) requested_by: String,
     /// Project of the environment: who may see the job when the environment is gone.
     #[serde(default = "default_project")]
     pub(crate) project: String,
@@ -147,6 +156,15 @@ pub(crate) struct AuditDoc {
     pub(crate) project: String,
     pub(crate) request_id: String,
     pub(crate) detail: serde_json::Value,
+    /// Whom the actor does it for, when a program does it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) on_behalf_of: String,
+    /// Address that the request came from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) source: String,
+    /// Where it is in its chain; none of an entry from before there were chains. Given when it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<Link>,
 }
 
 /// A sign-in link that has not been used. Named by the SHA-256 of its token.
@@ -210,11 +228,12 @@ pub(crate) struct Stored<T> {
 #[derive(Clone)]
 pub(crate) struct Documents {
     store: Arc<dyn Store>,
+    chains: Arc<Chains>,
 }
 
 impl Documents {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { store, chains: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -245,8 +264,17 @@ impl Documents {
         Ok((items, list.revision, list.remaining > 0))
     }
 
+    /// Applies all writes or none. Entries of the audit trail among them are put into a chain.
     pub(crate) async fn transact(&self, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
+        if writes.iter().any(chain::is_entry) {
+            return self.chains.transact(&*self.store, writes).await;
+        }
         self.store.transact(Tenant::SYSTEM, writes).await
+    }
+
+    /// Removes the oldest entries of a chain of the audit trail, up to this one.
+    pub(crate) async fn remove_entries(&self, chain: u8, last: Anchor, keys: Vec<Key>) -> Result<(), StoreError> {
+        self.chains.remove(&*self.store, chain, last, keys).await
     }
 
     pub(crate) async fn watch<T: Document>(&self, after: Revision) -> Result<Watch, StoreError> {
@@ -306,11 +334,13 @@ pub(crate) fn audit(
         project: String::new(),
         request_id: request_id.to_owned(),
         detail,
+        on_behalf_of: String::new(),
+        source: source(),
+        link: None,
     })
 }
 
-/// The write that adds an audit entry. Its key counts down with time.
+/// The write that adds an audit entry. It gets its key with its place in a chain.
 pub(crate) fn audit_document(entry: &AuditDoc) -> Result<Write, Error> {
-    let key = format!("{:016x}-{:08x}", u64::MAX - entry.at.as_microsecond().unsigned_abs(), rand::random::<u32>());
-    put(&AuditDoc { key, ..entry.clone() }, Expect::Absent)
+    put(entry, Expect::Absent)
 }

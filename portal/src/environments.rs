@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use vctl_api::{
     names::EnvironmentName,
-    rest::{AuditEntry, CreateEnvironment, Environment, Job, JobState, Operation, Phase, PodCounts},
+    rest::{CreateEnvironment, Environment, Job, JobState, Operation, Phase, PodCounts},
 };
 use vctl_machinery::version::MinorVersion;
 use vctl_runtime::clock::Clock;
@@ -22,9 +22,9 @@ use vctl_store::{Expect, Revision, StoreError, Write};
 
 pub(crate) use self::kubernetes::KubernetesRequest;
 use crate::{
-    access::{decide::Scope, documents::ProjectDoc, limits, permission::Permission, policy::Permit},
+    access::{Access, documents::ProjectDoc, limits, quota::Demand},
     audit::{Subject, entry},
-    documents::{AuditDoc, Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
+    documents::{Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
     error::Error,
     jobs,
     ports::ControlPlanes,
@@ -53,12 +53,21 @@ pub struct Environments {
     pub(crate) registry: Registry,
     pub(crate) planes: Arc<dyn ControlPlanes>,
     pub(crate) clock: Clock,
+    pub(crate) access: Access,
+    /// Those who add to what a quota limits go one after the other: they would only meet each other's writes.
+    counting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Environments {
-    pub(crate) fn new(documents: Documents, catalog: Catalog, planes: Arc<dyn ControlPlanes>, clock: Clock) -> Self {
+    pub(crate) fn new(
+        documents: Documents,
+        catalog: Catalog,
+        planes: Arc<dyn ControlPlanes>,
+        clock: Clock,
+        access: Access,
+    ) -> Self {
         let registry = Registry::new(catalog, documents.clone());
-        Self { documents, registry, planes, clock }
+        Self { documents, registry, planes, clock, access, counting: Arc::default() }
     }
 
     /// One environment, which the caller may see.
@@ -114,6 +123,7 @@ impl Environments {
         let uid = uuid::Uuid::new_v4().to_string();
         let mut job = jobs::new(now, &name, &uid, Operation::Create, None);
         job.project.clone_from(&project.name);
+        caller.actor.clone_into(&mut job.requested_by);
         let environment = EnvironmentDoc {
             name: name.clone(),
             uid,
@@ -154,7 +164,7 @@ impl Environments {
             writes.push(put(&secrets, Expect::Any)?);
         }
         writes.extend(self.registry.pin(&template).await?);
-        match self.documents.transact(writes).await {
+        match self.transact_charged(Demand { environment: &environment, wakes: false }, writes).await? {
             Ok(revisions) => {
                 let revision = revisions.first().copied().unwrap_or_default();
                 let stored = Stored { value: environment, revision, created: revision };
@@ -163,6 +173,30 @@ impl Environments {
             Err(StoreError::Conflict { index: 0, .. }) => Err(self.taken(&name).await),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Writes what adds to what quotas limit, if they all allow it. The inner error is that of the writes themselves.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`].
+    pub(crate) async fn transact_charged(
+        &self,
+        demand: Demand<'_>,
+        writes: Vec<Write>,
+    ) -> Result<Result<Vec<Revision>, StoreError>, Error> {
+        if self.access.charge(demand).await?.is_empty() {
+            return Ok(self.documents.transact(writes).await);
+        }
+        let _turn = self.counting.lock().await;
+        for _ in 0..CONFLICT_TRIES {
+            let mut all = writes.clone();
+            all.extend(self.access.charge(demand).await?);
+            match self.documents.transact(all).await {
+                Err(StoreError::Conflict { index, .. }) if index >= writes.len() => {}
+                done => return Ok(done),
+            }
+        }
+        Err(Error::Unavailable("what a quota limits is changing all the time".to_owned()))
     }
 
     async fn taken(&self, name: &EnvironmentName) -> Error {
@@ -220,6 +254,7 @@ impl Environments {
         let after = unfinished.as_ref().map(|job| job.value.id.clone());
         let mut job = jobs::new(now, &environment.name, &environment.uid, Operation::Delete, after);
         job.project.clone_from(&environment.project);
+        caller.actor.clone_into(&mut job.requested_by);
         let detail = json!({"job": job.id, "uid": environment.uid});
         let deleting =
             EnvironmentDoc { phase: Phase::Deleting, message: String::new(), job: job.id.clone(), ..environment };
@@ -282,26 +317,6 @@ impl Environments {
                 }
             }
         }
-    }
-
-    /// The audit trail, newest first, with the key to continue after when there is more.
-    pub(crate) async fn audit(
-        &self,
-        permit: &Permit,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<AuditEntry>, Option<String>), Error> {
-        let (entries, _, more) = self.documents.page::<AuditDoc>(after, limit).await?;
-        let next = entries.last().filter(|_| more).map(|last| last.value.key.clone());
-        let allowed = |doc: &AuditDoc| {
-            let place = if doc.project.is_empty() { Scope::Platform } else { Scope::Project(&doc.project) };
-            permit.allows(Permission::AuditList, place)
-        };
-        let entries = entries.into_iter().filter(|stored| allowed(&stored.value)).map(|stored| {
-            let AuditDoc { at, actor, action, subject, project, request_id, detail, .. } = stored.value;
-            AuditEntry { id: stored.created, at, actor, action, subject, project, request_id, detail }
-        });
-        Ok((entries.collect(), next))
     }
 
     pub(crate) async fn stored(&self, name: &str) -> Result<Stored<EnvironmentDoc>, Error> {

@@ -13,6 +13,9 @@ pub enum Error {
     /// Signed in, but this request is not allowed.
     #[error("{0}")]
     Forbidden(String),
+    /// There would be more than a quota allows.
+    #[error("{0}")]
+    QuotaExceeded(String),
     /// There is no such thing.
     #[error("{}", not_found(.what, .name, .nearest))]
     NotFound {

@@ -6,6 +6,7 @@ mod access;
 mod api;
 mod api_keys;
 mod assets;
+mod audit;
 mod backup;
 mod body;
 mod events;
@@ -196,7 +197,9 @@ fn platform() -> Vec<Endpoint> {
         row("GET", "/api/v1/jobs/{id}", Access::Needs(P::JobsGet, At::Job), get(api::get_job)),
         row("POST", "/api/v1/jobs/{id}/cancel", Access::Needs(P::JobsCancel, At::Job), post(lifecycle::cancel_job)),
         row("POST", "/api/v1/jobs/{id}/resume", Access::Needs(P::JobsCancel, At::Job), post(lifecycle::resume_job)),
-        row("GET", "/api/v1/audit", each(P::AuditList), get(api::list_audit)),
+        row("GET", "/api/v1/audit", each(P::AuditList), get(audit::list)),
+        row("GET", "/api/v1/audit/export", each(P::AuditExport), get(audit::export)),
+        row("GET", "/api/v1/audit/verify", platform(P::AuditVerify), get(audit::verify)),
         row("GET", "/api/v1/workers", each(P::WorkersList), get(api::list_workers)),
         row("GET", "/api/v1/status", each(P::EnvironmentsList), get(api::status)),
         row("GET", "/api/v1/events", each(P::EnvironmentsList), get(events::stream)),
@@ -223,6 +226,7 @@ fn projects() -> Vec<Endpoint> {
         row("GET", "/api/v1/projects", each(P::ProjectsList), get(access::list_projects)),
         row("POST", "/api/v1/projects", platform(P::ProjectsCreate), post(access::create_project)),
         row("GET", "/api/v1/projects/{name}", one(P::ProjectsGet), get(access::get_project)),
+        row("GET", "/api/v1/projects/{name}/usage", one(P::ProjectsGet), get(access::usage)),
         row("PUT", "/api/v1/projects/{name}", one(P::ProjectsUpdate), put(access::put_project)),
         row("DELETE", "/api/v1/projects/{name}", one(P::ProjectsDelete), delete(access::delete_project)),
         row("GET", "/api/v1/teams", each(P::TeamsList), get(access::list_teams)),

@@ -64,6 +64,7 @@ pub(crate) fn new(
         finished_at: None,
         error: String::new(),
         cancel: false,
+        requested_by: String::new(),
         project: DEFAULT_PROJECT.to_owned(),
         overlap_seconds: None,
     }

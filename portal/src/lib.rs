@@ -50,6 +50,7 @@ use vctl_store::Store;
 
 use crate::{
     access::Access,
+    audit::Trail,
     auth::{Auth, Credential, Identity, Origin, oidc::Issuers, token::AdminToken},
     documents::Documents,
     environments::Environments,
@@ -73,6 +74,8 @@ pub struct PortalConfig {
     pub templates_dir: Option<PathBuf>,
     /// Where people sign in, besides by sign-in links.
     pub oidc: Option<OidcConfig>,
+    /// Entries of the audit trail that are older are removed; none: they are kept for ever.
+    pub audit_retention: Option<Duration>,
     /// How jobs are run.
     pub jobs: JobsConfig,
 }
@@ -133,6 +136,7 @@ pub(crate) struct Inner {
     pub(crate) tasks: Tasks,
     pub(crate) started_at: Timestamp,
     pub(crate) access: Access,
+    pub(crate) trail: Trail,
     pub(crate) environments: Environments,
     pub(crate) auth: Auth,
     pub(crate) workers: Arc<dyn Workers>,
@@ -154,7 +158,7 @@ impl Portal {
         let token = AdminToken::load_or_create(&config.token_file)?;
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
-        let environments = Environments::new(documents.clone(), catalog, planes, clock.clone());
+        let environments = Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone());
         let access = Access::new(documents.clone(), clock.clone());
         let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
         let auth = Auth::new(
@@ -166,14 +170,19 @@ impl Portal {
             issuers,
             Arc::new(access.clone()),
         );
+        let trail = Trail::new(environments.documents.clone(), clock.clone());
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, access, environments, auth, workers };
+        let inner = Inner { config, clock, tasks, started_at, access, trail, environments, auth, workers };
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Starts working on jobs, those left over from before first, and on what is due at a time.
     pub fn start(&self) {
         let inner = &self.inner;
+        if let Some(retention) = inner.config.audit_retention {
+            let (trail, tasks) = (inner.trail.clone(), inner.tasks.clone());
+            inner.tasks.spawn("audit retention", async move { trail.keep(retention, &tasks).await });
+        }
         due::start(inner.environments.clone(), &inner.tasks);
         Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone()).start(&inner.tasks);
     }

@@ -360,6 +360,7 @@ impl World {
             listen: "127.0.0.1:8443".to_owned(),
             version: "0.0.0-test".to_owned(),
             token_file: token_file.clone(),
+            audit_retention: None,
             templates_dir: Some(templates),
             oidc,
             jobs: JobsConfig {
@@ -426,6 +427,23 @@ impl World {
         let job = inner.environments.documents.get(id).await.expect("read").expect("job");
         runner.work(job, tokio_util::sync::CancellationToken::new()).await;
         inner.environments.job(id).await.expect("job")
+    }
+
+    /// On disk: after the server was stopped, somebody has changed its database, and it was started again.
+    pub(crate) async fn after_edit(self, edit: impl FnOnce(&mut Vec<u8>)) -> Self {
+        self.tasks.shutdown(Duration::from_secs(5)).await;
+        let Self { portal, planes, store, clock, dir, .. } = self;
+        drop(portal);
+        store.close().await.expect("closed");
+        drop(store);
+        let path = dir.path().join("vctl.db");
+        let mut file = std::fs::read(&path).expect("the database");
+        edit(&mut file);
+        std::fs::write(&path, file).expect("written");
+        let store = SqliteStore::open(dir.path(), &Tasks::new()).await.expect("store");
+        let mut world = Self::join(dir, clock, Arc::new(store), planes);
+        world.on_disk = true;
+        world
     }
 
     /// One request as local administrator.

@@ -1,6 +1,7 @@
 //! The portal as a whole, in process.
 
 mod access;
+mod audit;
 mod authority;
 mod backup;
 mod bindings;
@@ -10,5 +11,6 @@ mod kubernetes;
 mod lifecycle;
 mod permissions;
 mod projects;
+mod quotas;
 mod sign_in;
 mod updates;

@@ -5,6 +5,7 @@
 //! 6 no server, or it cannot answer now. `connect` gives the code of its command.
 
 mod api_key;
+mod audit;
 mod authentication;
 mod backup;
 mod client;
@@ -26,13 +27,16 @@ mod login;
 mod login_link;
 mod output;
 mod progress;
+mod project;
 mod reencrypt;
 mod resource;
 mod restore;
 mod rotate_ca;
+mod share;
 mod sleep;
 mod snapshot;
 mod status;
+mod team;
 mod template;
 mod templates;
 mod token;
@@ -123,6 +127,16 @@ pub(crate) enum Command {
     RotateCa(rotate_ca::RotateCa),
     /// Open a shell, or run a command, with KUBECONFIG set to an environment
     Connect(connect::Connect),
+    /// Share an environment with a user, or no more
+    Share(share::Share),
+    /// Projects: who is in them, what is allowed, what may be used
+    Project(project::ProjectCommand),
+    /// Teams: users and groups that are named together
+    Team(team::TeamCommand),
+    /// Roles: named lists of permissions
+    Role(team::RoleCommand),
+    /// Read, export and verify the audit trail
+    Audit(audit::Audit),
     /// Show the server, its workers and a sign-in link for the portal
     Status(status::Status),
     /// Print a sign-in link for the portal: it works once, within ten minutes
@@ -177,6 +191,11 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Authentication(c) => c.run(global).await,
         Command::RotateCa(c) => c.run(global).await,
         Command::Connect(c) => return c.run(global).await.unwrap_or_else(|e| error::report(&e)),
+        Command::Share(c) => c.run(global).await,
+        Command::Project(c) => c.run(global).await,
+        Command::Team(c) => c.run(global).await,
+        Command::Role(c) => c.run(global).await,
+        Command::Audit(c) => c.run(global).await,
         Command::Status(c) => c.run(global).await,
         Command::LoginLink(c) => c.run(global).await,
         Command::Login(c) => c.run(global).await,

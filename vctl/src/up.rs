@@ -85,6 +85,9 @@ pub(crate) struct Up {
     /// Address under which people reach the server, such as https://vctl.example.com [default: the one it listens on]
     #[arg(long, value_name = "URL", value_parser = public_url)]
     public_url: Option<url::Url>,
+    /// Remove entries of the audit trail that are older, such as 365d [default: keep them for ever]
+    #[arg(long, value_name = "TIME")]
+    audit_retention: Option<rest::Period>,
     /// Let webhooks of environments be on any address by URL, also loopback and private ones: for a server whose tenants are its operators
     #[arg(long)]
     allow_private_webhooks: bool,
@@ -197,6 +200,7 @@ impl Up {
                 token_file: data.token_file(),
                 templates_dir: self.templates.clone(),
                 oidc,
+                audit_retention: self.audit_retention.map(|period| Duration::from_secs(period.seconds())),
                 jobs: JobsConfig::default(),
             },
             clock.clone(),

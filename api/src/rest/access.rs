@@ -89,6 +89,9 @@ pub struct Quota {
     /// Environments, asleep or awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environments: Option<u32>,
+    /// Environments that are not asleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake: Option<u32>,
     /// Environments by template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, u32>,
@@ -100,6 +103,8 @@ pub struct Quota {
 pub struct Usage {
     /// Environments, asleep or awake.
     pub environments: u32,
+    /// Environments that are not asleep.
+    pub awake: u32,
     /// Environments by template.
     #[serde(default)]
     pub templates: BTreeMap<String, u32>,

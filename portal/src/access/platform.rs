@@ -26,9 +26,10 @@ impl Access {
         &self,
         caller: Caller<'_>,
         permit: &Permit,
-        settings: Platform,
+        mut settings: Platform,
         if_revision: Option<Revision>,
     ) -> Result<Platform, Error> {
+        self.name_by_id(&mut settings.members).await?;
         let policy = self.policy().await?;
         let before = Platform { revision: 0, ..policy.platform.value.settings.clone() };
         let expect = expected(policy.platform.revision, if_revision)?;

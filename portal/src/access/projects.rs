@@ -57,8 +57,9 @@ impl Access {
         permit: &Permit,
         request: CreateProject,
     ) -> Result<Project, Error> {
-        let CreateProject { name, settings } = request;
+        let CreateProject { name, mut settings } = request;
         check_name(&name)?;
+        self.name_by_id(&mut settings.members).await?;
         let policy = self.policy().await?;
         check(permit, &policy, &name, &ProjectSettings::default(), &settings)?;
         let now = self.clock.now();
@@ -89,9 +90,10 @@ impl Access {
         caller: Caller<'_>,
         permit: &Permit,
         name: &str,
-        settings: ProjectSettings,
+        mut settings: ProjectSettings,
         if_revision: Option<Revision>,
     ) -> Result<Project, Error> {
+        self.name_by_id(&mut settings.members).await?;
         let stored = self.project(permit, name).await?;
         let expect = expected(stored.revision, if_revision)?;
         let policy = self.policy().await?;

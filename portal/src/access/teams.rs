@@ -57,10 +57,13 @@ impl Access {
         caller: Caller<'_>,
         permit: &Permit,
         name: &str,
-        settings: TeamSettings,
+        mut settings: TeamSettings,
         if_revision: Option<Revision>,
     ) -> Result<Team, Error> {
         check_name(name)?;
+        for user in &mut settings.users {
+            *user = self.user_id(user).await?;
+        }
         if settings.users.len() + settings.groups.len() > NAMES_LIMIT {
             return Err(Error::invalid("invalid-team", format!("a team names at most {NAMES_LIMIT} users and groups")));
         }

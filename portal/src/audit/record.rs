@@ -58,6 +58,18 @@ pub(crate) fn entry(
     subject: Subject<'_>,
     detail: Value,
 ) -> Result<Write, Error> {
+    entry_for("", at, caller, action, subject, detail)
+}
+
+/// The write that adds an entry about what somebody does on behalf of somebody else.
+pub(crate) fn entry_for(
+    on_behalf_of: &str,
+    at: Timestamp,
+    caller: Caller<'_>,
+    action: &str,
+    subject: Subject<'_>,
+    detail: Value,
+) -> Result<Write, Error> {
     audit_document(&AuditDoc {
         key: String::new(),
         at,
@@ -67,6 +79,9 @@ pub(crate) fn entry(
         project: subject.project.to_owned(),
         request_id: caller.request_id.to_owned(),
         detail,
+        on_behalf_of: on_behalf_of.to_owned(),
+        source: super::source(),
+        link: None,
     })
 }
 

@@ -46,6 +46,7 @@ impl Environments {
             job.overlap_seconds = Some(overlap);
             let detail = json!({ "job": job.id, "overlapSeconds": overlap });
             job.project.clone_from(&environment.project);
+            caller.actor.clone_into(&mut job.requested_by);
             let environment = EnvironmentDoc { job: job.id.clone(), ..environment };
             let writes = vec![
                 put(&job, Expect::Absent)?,

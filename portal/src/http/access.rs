@@ -8,8 +8,8 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use vctl_api::rest::{
-    CreateProject, Environment, Page, Permissions, Platform, Project, ProjectSettings, Role, RoleSettings, Share,
-    ShareAccess, Team, TeamSettings,
+    CreateProject, Environment, Page, Permissions, Platform, Project, ProjectSettings, QuotaUsage, Role, RoleSettings,
+    Share, ShareAccess, Team, TeamSettings,
 };
 
 use super::{
@@ -83,6 +83,16 @@ pub(super) async fn get_project(
 ) -> Answer {
     let project = crate::access::documents::project(portal.inner().access.project(&permit, &name).await?);
     tagged(&project, Some(project.revision), &headers)
+}
+
+pub(super) async fn usage(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+    Path(name): Path<String>,
+) -> Result<Json<QuotaUsage>, Error> {
+    let access = &portal.inner().access;
+    let quota = access.project(&permit, &name).await?.value.settings.quota;
+    Ok(Json(QuotaUsage { quota, used: access.usage(&name).await? }))
 }
 
 pub(super) async fn put_project(
@@ -218,6 +228,7 @@ pub(super) async fn share(
             missing.to_text()
         )));
     }
+    let user = portal.inner().access.user_id(&user).await?;
     environments.share(caller(&identity, &id), &name, &user, Some(access)).await.map(Json)
 }
 
@@ -227,5 +238,6 @@ pub(super) async fn unshare(
     Extension(id): Extension<RequestId>,
     Path((name, user)): Path<(String, String)>,
 ) -> Result<Json<Environment>, Error> {
+    let user = portal.inner().access.user_id(&user).await?;
     portal.inner().environments.share(caller(&identity, &id), &name, &user, None).await.map(Json)
 }

@@ -10,7 +10,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use vctl_api::rest::{
-    AuditEntry, Authentication, CreateEnvironment, Job, Kubeconfig, Page, RotateCa, ServerStatus, Template, Worker,
+    Authentication, CreateEnvironment, Job, Kubeconfig, Page, RotateCa, ServerStatus, Template, Worker,
 };
 
 use super::{
@@ -32,7 +32,7 @@ const WAIT: Duration = Duration::from_secs(25);
 /// Longest wait of a request for the end of a deletion.
 const DELETE_WAIT: Duration = Duration::from_mins(5);
 /// Most items of a page.
-const PAGE_LIMIT: usize = 500;
+pub(super) const PAGE_LIMIT: usize = 500;
 
 pub(super) type Answer = Result<Response, Error>;
 
@@ -267,24 +267,6 @@ pub(super) async fn get_job(
         }
     }
     environments.job(&id).await.map(Json)
-}
-
-/// Query of the audit trail.
-#[derive(Deserialize)]
-pub(super) struct AuditQuery {
-    after: Option<String>,
-    limit: Option<usize>,
-}
-
-pub(super) async fn list_audit(
-    State(portal): State<Portal>,
-    Extension(permit): Extension<Permit>,
-    query: Result<Query<AuditQuery>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Page<AuditEntry>>, Error> {
-    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
-    let limit = query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
-    let (items, next) = portal.inner().environments.audit(&permit, query.after.as_deref(), limit).await?;
-    Ok(Json(Page { items, next }))
 }
 
 pub(super) async fn list_workers(

@@ -10,9 +10,10 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use vctl_api::rest::Problem;
+use vctl_runtime::serve::Peer;
 
 use super::{pages, permit, problem};
-use crate::{Portal, auth::Identity, error::Error};
+use crate::{Portal, audit::from_source, auth::Identity, error::Error};
 
 /// Name of the session cookie. `__Host-`: only over TLS, only for this host, for all paths.
 pub(crate) const COOKIE: &str = "__Host-vctl-session";
@@ -52,7 +53,8 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
     let id = given.filter(sensible).map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = next.run(request).await;
+    let source = request.extensions().get::<Peer>().map(address).unwrap_or_default();
+    let mut response = from_source(source, next.run(request)).await;
     tracing::debug!(%method, path, status = response.status().as_u16(), request_id = id, "request");
     if response.status() == StatusCode::METHOD_NOT_ALLOWED && response.extensions().get::<Problem>().is_none() {
         response.extensions_mut().insert(problem::describe(&Error::MethodNotAllowed));
@@ -80,6 +82,14 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
         headers.insert(REQUEST_ID, id);
     }
     response
+}
+
+/// Where a request came from, without the port, which says nothing.
+fn address(peer: &Peer) -> String {
+    match peer {
+        Peer::Address(address) => address.ip().to_canonical().to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Lets through who is signed in; others get a problem document.

@@ -14,6 +14,7 @@ pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
     match error {
         Error::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized"),
         Error::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+        Error::QuotaExceeded(_) => (StatusCode::FORBIDDEN, "quota-exceeded"),
         Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         Error::AlreadyExists(_) => (StatusCode::CONFLICT, "already-exists"),
         Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),

@@ -5,6 +5,7 @@ use vctl_api::rest::{Job, Operation};
 use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
+    access::quota::Demand,
     audit::{Subject, entry},
     documents::{EnvironmentDoc, JobDoc, Stored, put},
     environments::{CONFLICT_TRIES, Caller, Environments},
@@ -61,6 +62,7 @@ impl Environments {
             let after = unfinished.as_ref().map(|job| job.value.id.clone());
             let mut job = jobs::new(now, &environment.name, &environment.uid, operation, after);
             job.project.clone_from(&environment.project);
+            caller.actor.clone_into(&mut job.requested_by);
             environment.job.clone_from(&job.id);
             if let Some(detail) = detail.as_object_mut() {
                 detail.insert("job".to_owned(), job.id.clone().into());
@@ -75,7 +77,12 @@ impl Environments {
                 writes.push(put(&cancelled, Expect::Revision(unfinished.revision))?);
             }
             writes.extend(more);
-            match self.documents.transact(writes).await {
+            let done = if operation == Operation::Wake {
+                self.transact_charged(Demand { environment: &environment, wakes: true }, writes).await?
+            } else {
+                self.documents.transact(writes).await
+            };
+            match done {
                 Ok(revisions) => {
                     let revision = revisions.first().copied().unwrap_or_default();
                     return Ok(jobs::view(Stored { value: job, revision, created: revision }));

@@ -10,7 +10,7 @@ use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
     JobsConfig,
-    audit::{Subject, entry},
+    audit::{Subject, entry_for},
     documents::{EnvironmentDoc, JobDoc, Lease, SecretsDoc, Stored, put, remove},
     environments::{Caller, Environments},
     error::Error,
@@ -254,7 +254,7 @@ impl Work {
         let project = environment.project.clone();
         let entry = |action: &str| {
             let detail = serde_json::json!({"job": job.id, "attempt": job.attempt, "error": job.error});
-            entry(now, RUNNER, action, Subject::of_project(name, &project), detail)
+            entry_for(&job.requested_by, now, RUNNER, action, Subject::of_project(name, &project), detail)
         };
         let action = match (job.operation, job.state) {
             (Operation::Delete, JobState::Succeeded) => {

@@ -41,7 +41,11 @@ async fn a_change_writes_intent_audit_entry_and_job_together() {
     let before = world.portal.inner().environments.documents.revision().await.expect("revision");
     let job = world.create("env", "team-x").await;
     let after = world.portal.inner().environments.documents.revision().await.expect("revision");
-    assert_eq!(after - before, 5, "environment, job, audit entry, secrets and the template in one transaction");
+    assert_eq!(
+        after - before,
+        6,
+        "environment, job, audit entry, its chain, secrets and the template in one transaction"
+    );
     let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
     let entry = &audit["items"][0];
     assert_eq!(

@@ -8,7 +8,11 @@ use vctl_api::rest::{Member, MemberKind, Operation, Phase, Platform, ProjectSett
 use vctl_store::Expect;
 
 use crate::{
-    access::documents::{PlatformDoc, ProjectDoc, TeamDoc},
+    access::{
+        documents::{PlatformDoc, ProjectDoc, TeamDoc},
+        permission::Permission,
+        role::{BUILT_IN, BuiltIn},
+    },
     documents::put,
     http::{Access, At, Endpoint, endpoints},
     jobs,
@@ -145,6 +149,27 @@ async fn every_endpoint_answers_everybody_as_the_golden_list_says() {
         assert_eq!(is, should);
     }
     assert_eq!(list.lines().count(), GOLDEN.lines().count(), "an endpoint is not in the golden list");
+}
+
+#[test]
+fn the_documentation_has_every_permission() {
+    let roles = || BUILT_IN.iter();
+    let mut table = format!("| permission | | {} |\n", roles().map(|r| r.name).collect::<Vec<_>>().join(" | "));
+    table.push_str(&format!("|---|---|{}\n", roles().map(|_| "---|").collect::<String>()));
+    for permission in Permission::ALL {
+        let has = |r: &BuiltIn| if r.permissions.contains(*permission) { " x |" } else { " |" };
+        let has: String = roles().map(has).collect();
+        table.push_str(&format!("| `{permission}` | {} |{has}\n", permission.help().trim_end_matches('.')));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/access.md");
+    let text = std::fs::read_to_string(path).expect("the documentation");
+    let (before, rest) = text.split_once("permission` -->\n").expect("where it begins");
+    let (is, after) = rest.split_once("<!-- /permissions -->").expect("where it ends");
+    if std::env::var_os("VCTL_WRITE_GOLDEN").is_some() {
+        std::fs::write(path, format!("{before}permission` -->\n{table}<!-- /permissions -->{after}")).expect("written");
+        return;
+    }
+    assert_eq!(is, table, "run it with VCTL_WRITE_GOLDEN=1 and read what has changed");
 }
 
 #[test]

@@ -188,6 +188,16 @@ async fn an_environment_is_shared_and_not_any_more() {
     let (_, seen) = world.call_as(Some(&ben), "GET", get, None).await;
     assert_eq!(seen["shares"], json!({"ben": "admin"}));
 
+    // By the address that the issuer has verified; what is kept is the id.
+    let by_address = "/api/v1/environments/env/shares/BEN@example.com";
+    let (s, _) = status(&world, &ann, "PUT", by_address, Some(json!({"access": "readOnly"}))).await;
+    assert_eq!(s, S::OK);
+    let (_, seen) = world.call_as(Some(&ben), "GET", get, None).await;
+    assert_eq!(seen["shares"], json!({"ben": "readOnly"}));
+    let nobody = "/api/v1/environments/env/shares/nobody@example.com";
+    let (s, _) = status(&world, &ann, "PUT", nobody, Some(json!({"access": "readOnly"}))).await;
+    assert_eq!(s, S::UNPROCESSABLE_ENTITY);
+
     let unshare = "/api/v1/environments/env/shares/ben";
     assert_eq!(status(&world, &ann, "DELETE", unshare, None).await.0, S::OK);
     assert_eq!(status(&world, &ann, "DELETE", unshare, None).await.0, S::NOT_FOUND);

@@ -199,6 +199,17 @@ impl Client {
         self.send(self.request(Method::PUT, path).await?.json(body)).await
     }
 
+    /// Replaces something, if it still has this revision.
+    pub(crate) async fn put_if<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        revision: u64,
+        body: &B,
+    ) -> Result<T, CliError> {
+        let request = self.request(Method::PUT, path).header("if-match", format!("\"{revision}\""));
+        self.send(request.json(body)).await
+    }
+
     /// Deletes.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.send(self.request(Method::DELETE, path).await?).await
@@ -261,7 +272,9 @@ impl Client {
         if !ok {
             return Err(refused(&body));
         }
-        serde_json::from_slice(&body).map_err(|e| CliError::Answer(e.to_string()))
+        // An answer without content (204) says that it is done.
+        let body = if body.is_empty() { &b"null"[..] } else { &body[..] };
+        serde_json::from_slice(body).map_err(|e| CliError::Answer(e.to_string()))
     }
 
     fn unreachable(&self, e: &reqwest::Error) -> CliError {

@@ -1,0 +1,228 @@
+//! `vctl project`.
+
+use clap::{Args, Subcommand};
+use vctl_api::rest::{CreateProject, Member, MemberKind, Page, Project, ProjectSettings, Quota, QuotaUsage};
+
+use super::{
+    Client, Global,
+    client::segment,
+    error::CliError,
+    output::{Format, print, show, table},
+};
+
+/// Arguments of `vctl project`.
+#[derive(Debug, Args)]
+pub(crate) struct ProjectCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List projects
+    List(Output),
+    /// Show a project: who is in it, what is allowed, what is used
+    Get {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Make a project
+    Create {
+        /// Name: lower-case letters, digits and '-'
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Change what is given; the rest stays
+    Set {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Give somebody a role in a project, instead of what they had
+    Add {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        who: Who,
+        /// viewer, developer, maintainer, admin, or a role of your own
+        #[arg(long)]
+        role: String,
+    },
+    /// Take somebody out of a project
+    Remove {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        who: Who,
+    },
+    /// Delete a project that has no environments
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// How to print.
+#[derive(Debug, Args)]
+pub(super) struct Output {
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+struct Settings {
+    /// One line for lists
+    #[arg(long)]
+    title: Option<String>,
+    /// Allow this template; may be given several times [default: all]
+    #[arg(long = "allow-template", value_name = "TEMPLATE")]
+    templates: Vec<String>,
+    /// Allow images like this, with * for any text; may be given several times [default: all]
+    #[arg(long = "allow-image", value_name = "PATTERN")]
+    images: Vec<String>,
+    /// Most environments
+    #[arg(long, value_name = "N")]
+    environments: Option<u32>,
+    /// Most environments that are awake
+    #[arg(long, value_name = "N")]
+    awake: Option<u32>,
+    /// Most environments of each member
+    #[arg(long, value_name = "N")]
+    environments_per_member: Option<u32>,
+}
+
+impl Settings {
+    fn apply(self, settings: &mut ProjectSettings) {
+        if let Some(title) = self.title {
+            settings.title = title;
+        }
+        if !self.templates.is_empty() {
+            settings.allowed_templates = self.templates;
+        }
+        if !self.images.is_empty() {
+            settings.allowed_images = self.images;
+        }
+        let Quota { environments, awake, .. } = &mut settings.quota;
+        *environments = self.environments.or(*environments);
+        *awake = self.awake.or(*awake);
+        let per_member = &mut settings.member_quota.environments;
+        *per_member = self.environments_per_member.or(*per_member);
+    }
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Who {
+    /// A user, by email address or id
+    #[arg(long)]
+    user: Option<String>,
+    /// Everybody in this group of the identity provider
+    #[arg(long)]
+    group: Option<String>,
+    /// Everybody in this team
+    #[arg(long)]
+    team: Option<String>,
+}
+
+impl Who {
+    fn member(self) -> Result<(MemberKind, String), CliError> {
+        match (self.user, self.group, self.team) {
+            (Some(user), ..) => Ok((MemberKind::User, user)),
+            (_, Some(group), _) => Ok((MemberKind::Group, group)),
+            (.., Some(team)) => Ok((MemberKind::Team, team)),
+            _ => Err(CliError::Usage("say --user, --group or --team".to_owned())),
+        }
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("projects/{}", segment(name))
+}
+
+impl ProjectCommand {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let client = Client::open(global)?;
+        match self.action {
+            Action::List(Output { output }) => {
+                let page: Page<Project> = client.get("projects").await?;
+                show(output, &page.items, || {
+                    let row = |p: &Project| {
+                        let quota = p.settings.quota.environments.map_or("-".to_owned(), |n| n.to_string());
+                        [p.name.clone(), p.settings.members.len().to_string(), quota, p.settings.title.clone()]
+                    };
+                    table(["NAME", "MEMBERS", "QUOTA", "TITLE"], &page.items.iter().map(row).collect::<Vec<_>>())
+                })
+            }
+            Action::Get { name, output: Output { output } } => {
+                let project: Project = client.get(&path(&name)).await?;
+                let usage: QuotaUsage = client.get(&format!("{}/usage", path(&name))).await?;
+                show(output, &project, || render(&project, &usage))
+            }
+            Action::Create { name, settings } => {
+                let mut request = CreateProject { name, ..CreateProject::default() };
+                settings.apply(&mut request.settings);
+                let project: Project = client.post("projects", &request).await?;
+                print(&format!("project {} is made\n", project.name))
+            }
+            Action::Set { name, settings } => change(&client, &name, |s| settings.apply(s)).await,
+            Action::Add { name, who, role } => {
+                let (kind, who) = who.member()?;
+                change(&client, &name, |settings| {
+                    settings.members.retain(|m| (m.kind, &m.name) != (kind, &who));
+                    settings.members.push(Member { kind, name: who, role });
+                })
+                .await
+            }
+            Action::Remove { name, who } => {
+                let (kind, who) = who.member()?;
+                let mut found = false;
+                let there = |m: &Member| m.kind == kind && m.name == who;
+                change(&client, &name, |settings| {
+                    found = settings.members.iter().any(there);
+                    settings.members.retain(|m| !there(m));
+                })
+                .await?;
+                if found { Ok(()) } else { Err(CliError::Failed(format!("{who:?} was no member of project {name:?}"))) }
+            }
+            Action::Delete { name } => {
+                let () = client.delete(&path(&name)).await?;
+                print(&format!("project {name} is deleted\n"))
+            }
+        }
+    }
+}
+
+/// Changes what is there, unless somebody else does at the same moment.
+async fn change(client: &Client, name: &str, change: impl FnOnce(&mut ProjectSettings)) -> Result<(), CliError> {
+    let mut project: Project = client.get(&path(name)).await?;
+    change(&mut project.settings);
+    let _: Project = client.put_if(&path(name), project.revision, &project.settings).await?;
+    print(&format!("project {name} is changed\n"))
+}
+
+fn render(project: &Project, usage: &QuotaUsage) -> String {
+    let settings = &project.settings;
+    let list = |items: &[String]| if items.is_empty() { "all".to_owned() } else { items.join(", ") };
+    let of = |used: u32, limit: Option<u32>| match limit {
+        Some(limit) => format!("{used} of {limit}"),
+        None => used.to_string(),
+    };
+    let mut text = format!(
+        "{}: {}\nenvironments: {}, awake: {}\ntemplates: {}\nimages: {}\n",
+        project.name,
+        settings.title,
+        of(usage.used.environments, usage.quota.environments),
+        of(usage.used.awake, usage.quota.awake),
+        list(&settings.allowed_templates),
+        list(&settings.allowed_images),
+    );
+    let row = |m: &Member| [format!("{:?}", m.kind).to_lowercase(), m.name.clone(), m.role.clone()];
+    let rows: Vec<_> = settings.members.iter().map(row).collect();
+    text.push_str(&format!("\n{}", table(["KIND", "MEMBER", "ROLE"], &rows)));
+    text
+}
