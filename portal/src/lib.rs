@@ -158,8 +158,8 @@ impl Portal {
         let token = AdminToken::load_or_create(&config.token_file)?;
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
-        let environments = Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone());
         let access = Access::new(documents.clone(), clock.clone());
+        let environments = Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone());
         let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
         let auth = Auth::new(
             documents,
