@@ -167,6 +167,7 @@ const PAGES = [
   ["yaml", `${pod}?view=yaml`, "console-test"],
   ["logs", "/environments/console-test/logs", "console-test"],
   ["templates", "/templates", "Templates"],
+  ["projects", "/projects", "Projects"],
   ["jobs", "/jobs", "Jobs"],
   ["job", `/jobs/${job}`, "create console-test"],
   ["audit", "/audit", "Audit"],

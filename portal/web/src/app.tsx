@@ -21,6 +21,7 @@ const Workers = lazy(() => import("./pages/workers"));
 const Jobs = lazy(() => import("./pages/jobs"));
 const JobPage = lazy(() => import("./pages/job"));
 const Audit = lazy(() => import("./pages/audit"));
+const Projects = lazy(() => import("./pages/projects"));
 const Settings = lazy(() => import("./pages/settings"));
 
 const ROUTES: [string, (values: Record<string, string>) => ReactNode][] = [
@@ -32,12 +33,14 @@ const ROUTES: [string, (values: Record<string, string>) => ReactNode][] = [
   ["/jobs", () => <Jobs />],
   ["/jobs/:id", ({ id = "" }) => <JobPage id={id} />],
   ["/audit", () => <Audit />],
+  ["/projects", () => <Projects />],
   ["/settings", () => <Settings />],
 ];
 
 const NAVIGATION: { to: string; label: string; icon: IconName; under: string[] }[] = [
   { to: "/", label: "Environments", icon: "environments", under: ["/create", "/environments"] },
   { to: "/templates", label: "Templates", icon: "templates", under: [] },
+  { to: "/projects", label: "Projects", icon: "projects", under: [] },
   { to: "/jobs", label: "Jobs", icon: "jobs", under: [] },
   { to: "/audit", label: "Audit", icon: "audit", under: [] },
   { to: "/workers", label: "Workers", icon: "workers", under: [] },

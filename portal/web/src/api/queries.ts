@@ -1,7 +1,7 @@
 // What is asked of the portal, by the key it is cached under.
 import { queryOptions } from "@tanstack/react-query";
 import { json } from "./client";
-import type { AuditEntry, Environment, Job, Page, ServerStatus, Session, Template, Worker } from "./types";
+import type { AuditEntry, Environment, Job, Page, Project, QuotaUsage, ServerStatus, Session, Template, Worker } from "./types";
 
 const base = "/api/v1";
 export const environmentPath = (name: string): string => `${base}/environments/${encodeURIComponent(name)}`;
@@ -48,6 +48,21 @@ export const jobsQuery = (environment?: string) =>
 
 export const jobQuery = (id: string) =>
   queryOptions({ queryKey: ["job", id], queryFn: ({ signal }) => json<Job>(`${base}/jobs/${encodeURIComponent(id)}`, { signal }) });
+
+export const projectPath = (name: string): string => `${base}/projects/${encodeURIComponent(name)}`;
+
+export const projectsQuery = queryOptions({
+  queryKey: ["projects"],
+  queryFn: async ({ signal }) => (await json<Page<Project>>(`${base}/projects`, { signal })).items,
+});
+
+export const usageQuery = (project: string) =>
+  queryOptions({ queryKey: ["usage", project], queryFn: ({ signal }) => json<QuotaUsage>(`${projectPath(project)}/usage`, { signal }), refetchInterval: 30_000 });
+
+export const rolesQuery = queryOptions({
+  queryKey: ["roles"],
+  queryFn: async ({ signal }) => (await json<Page<{ name: string }>>(`${base}/roles`, { signal })).items.map((role) => role.name),
+});
 
 export const workersQuery = queryOptions({
   queryKey: ["workers"],

@@ -136,6 +136,39 @@ export interface Session {
   serverVersion: string;
 }
 
+export type MemberKind = "user" | "group" | "team";
+
+export interface Member {
+  kind: MemberKind;
+  name: string;
+  role: string;
+}
+
+export interface Quota {
+  environments?: number;
+  templates?: Record<string, number>;
+}
+
+export interface ProjectSettings {
+  title: string;
+  members: Member[];
+  allowedTemplates: string[];
+  allowedImages: string[];
+  quota: Quota;
+  memberQuota: Quota;
+}
+
+export interface Project extends ProjectSettings {
+  name: string;
+  createdAt: string | null;
+  revision: number;
+}
+
+export interface QuotaUsage {
+  quota: Quota;
+  used: { environments: number; templates: Record<string, number> };
+}
+
 export interface Page<T> {
   items: T[];
   next?: string;

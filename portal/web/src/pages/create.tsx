@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { json } from "../api/client";
-import { environmentsQuery, templatesQuery } from "../api/queries";
+import { environmentsQuery, projectsQuery, templatesQuery } from "../api/queries";
 import type { CreateEnvironment, Environment, Parameter, Template } from "../api/types";
 import { shell } from "../lib/format";
 import { defaultText, nameProblem, parameterProblem, parameterValue } from "../lib/parameters";
@@ -51,6 +51,8 @@ function Wizard({ templates }: { templates: Template[] }) {
   const [tried, setTried] = useState(false);
   const cache = useQueryClient();
   const environments = useQuery(environmentsQuery);
+  const projects = useQuery(projectsQuery);
+  const [project, setProject] = useQueryValue("project");
   const template = templates.find((each) => each.name === chosen);
   const taken = environments.data?.some((e) => e.name === name) === true;
   const nameError = nameProblem(name) ?? (taken ? "There is one of that name" : undefined);
@@ -78,7 +80,7 @@ function Wizard({ templates }: { templates: Template[] }) {
       document.querySelector<HTMLElement>("[aria-invalid='true']")?.focus();
       return;
     }
-    create.mutate({ name, template: template.name, parameters: parametersOf(template, texts), ...(version === "" ? {} : { kubernetesVersion: version }) });
+    create.mutate({ name, template: template.name, parameters: parametersOf(template, texts), ...(version === "" ? {} : { kubernetesVersion: version }), ...(project === "" ? {} : { project }) });
   };
   return (
     <form
@@ -119,6 +121,9 @@ function Wizard({ templates }: { templates: Template[] }) {
                 setNameTouched(true);
               }}
             />
+            {projects.data && projects.data.length > 1 && (
+              <SelectField label="Project" value={project} onChange={setProject} hint="Whose quota it counts to, and whose members may use it" options={[{ value: "", label: "default" }, ...projects.data.filter((each) => each.name !== "default").map((each) => ({ value: each.name, label: each.name }))]} />
+            )}
             <TextField label="Kubernetes version" value={version} onChange={setVersion} mono placeholder="the template's" hint="A minor version, such as 1.35" error={version === "" || /^v?1\.\d+$/.test(version) ? undefined : "A minor version, such as 1.35"} />
           </div>
         </Panel>
@@ -153,7 +158,7 @@ function Wizard({ templates }: { templates: Template[] }) {
           </Button>
           <div className="stack tight">
             <h3>The same from a shell</h3>
-            <Copy label="Command" text={command(name, template, texts, version)} />
+            <Copy label="Command" text={command(name, template, texts, version, project)} />
           </div>
         </div>
       </Panel>
@@ -169,8 +174,9 @@ export function bySection(parameters: Parameter[]): [string, Parameter[]][] {
 }
 
 /** The command that does the same; passwords are left for its reader to fill in. */
-export function command(name: string, template: Template | undefined, texts: Record<string, string>, version: string): string {
+export function command(name: string, template: Template | undefined, texts: Record<string, string>, version: string, project = ""): string {
   const words = ["vctl", "create", shell(name === "" ? "NAME" : name), "--template", shell(template?.name ?? "TEMPLATE")];
+  if (project !== "") words.push("--project", shell(project));
   if (version !== "") words.push("--kubernetes-version", shell(version));
   for (const [key, value] of Object.entries(template ? parametersOf(template, texts) : {})) {
     const secret = template?.parameters.some((p) => p.name === key && p.type === "password") === true;

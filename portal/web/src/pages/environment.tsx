@@ -281,6 +281,7 @@ function Overview({ environment }: { environment: Environment }) {
               ["Pods", <PodsText key="pods" environment={environment} />],
               ["Template", `${environment.template} ${environment.templateVersion}`],
               ["Kubernetes", environment.kubernetesVersion],
+              ...(environment.project === undefined ? [] : ([["Project", environment.project]] as [string, string][])),
               ["Owner", environment.owner],
               ["Created", moment(environment.createdAt)],
               ["First ready", environment.readyAt ? moment(environment.readyAt) : "not yet"],

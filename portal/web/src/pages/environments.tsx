@@ -21,6 +21,7 @@ const COLUMNS: Column<Environment>[] = [
   { id: "pods", title: "Pods", width: "5rem", right: true, cell: (e) => `${e.pods.ready}/${e.pods.total}`, sort: (e) => e.pods.total, from: 420 },
   { id: "template", title: "Template", width: "minmax(8rem, 1.4fr)", cell: (e) => `${e.template} ${e.templateVersion}`, sort: (e) => e.template, from: 560 },
   { id: "kubernetes", title: "Kubernetes", width: "6.5rem", cell: (e) => e.kubernetesVersion, sort: (e) => e.kubernetesVersion, from: 760 },
+  { id: "project", title: "Project", width: "minmax(6rem, 1fr)", cell: (e) => e.project ?? "", sort: (e) => e.project ?? "", from: 960 },
   { id: "owner", title: "Owner", width: "minmax(7rem, 1fr)", cell: (e) => e.owner, sort: (e) => e.owner, from: 860 },
   { id: "message", title: "Message", width: "minmax(8rem, 2fr)", cell: (e) => <span className="soft" title={e.message}>{e.message}</span>, from: 1050 },
   { id: "age", title: "Age", width: "4rem", right: true, cell: (e) => <Age time={e.createdAt} />, sort: (e) => -Date.parse(e.createdAt) },
