@@ -62,7 +62,7 @@ export default function Audit() {
         <Dialog title={chosen.action} onClose={() => setChosen(null)}>
           <Facts
             items={[
-              ["Subject", chosen.subject === "" ? "–" : <Link key="s" to={`/environments/${chosen.subject}`}>{chosen.subject}</Link>],
+              ["Subject", !/^(environment|kubernetes)\./.test(chosen.action) ? chosen.subject || "–" : <Link key="s" to={`/environments/${chosen.subject}`}>{chosen.subject}</Link>],
               ["Who", chosen.actor],
               ["When", moment(chosen.at)],
               ["Request", <span key="r" className="mono">{chosen.requestId}</span>],

@@ -97,7 +97,7 @@ function List({ list }: { list: Environment[] }) {
         <div className="chips" role="group" aria-label="Phase">
           {PHASES.filter((each) => counts.has(each)).map((each) => (
             <button key={each} type="button" className="chip" aria-pressed={phase === each} onClick={() => setPhase(phase === each ? "" : each)}>
-              {each} <span className="n">{counts.get(each)}</span>
+              {each} <span className="n">{counts.get(each)?.toLocaleString("en")}</span>
             </button>
           ))}
         </div>
