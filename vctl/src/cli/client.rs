@@ -206,7 +206,7 @@ impl Client {
         revision: u64,
         body: &B,
     ) -> Result<T, CliError> {
-        let request = self.request(Method::PUT, path).header("if-match", format!("\"{revision}\""));
+        let request = self.request(Method::PUT, path).await?.header("if-match", format!("\"{revision}\""));
         self.send(request.json(body)).await
     }
 
@@ -272,9 +272,7 @@ impl Client {
         if !ok {
             return Err(refused(&body));
         }
-        // An answer without content (204) says that it is done.
-        let body = if body.is_empty() { &b"null"[..] } else { &body[..] };
-        serde_json::from_slice(body).map_err(|e| CliError::Answer(e.to_string()))
+        serde_json::from_slice(&body).map_err(|e| CliError::Answer(e.to_string()))
     }
 
     fn unreachable(&self, e: &reqwest::Error) -> CliError {

@@ -190,7 +190,7 @@ impl ProjectCommand {
                 if found { Ok(()) } else { Err(CliError::Failed(format!("{who:?} was no member of project {name:?}"))) }
             }
             Action::Delete { name } => {
-                let () = client.delete(&path(&name)).await?;
+                client.delete_nothing(&path(&name)).await?;
                 print(&format!("project {name} is deleted\n"))
             }
         }

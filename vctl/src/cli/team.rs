@@ -71,7 +71,7 @@ impl TeamCommand {
                 print(&format!("team {name} is set\n"))
             }
             TeamAction::Delete { name } => {
-                let () = client.delete(&format!("teams/{}", segment(&name))).await?;
+                client.delete_nothing(&format!("teams/{}", segment(&name))).await?;
                 print(&format!("team {name} is deleted\n"))
             }
         }
@@ -127,7 +127,7 @@ impl RoleCommand {
                 print(&format!("role {name} is set\n"))
             }
             RoleAction::Delete { name } => {
-                let () = client.delete(&format!("roles/{}", segment(&name))).await?;
+                client.delete_nothing(&format!("roles/{}", segment(&name))).await?;
                 print(&format!("role {name} is deleted\n"))
             }
         }
