@@ -39,6 +39,7 @@ pub(crate) struct ApiKeyDoc {
 
 impl Document for ApiKeyDoc {
     const RESOURCE: &'static str = "apikeys.vctl.dev";
+    #[expect(clippy::misnamed_getters, reason = "a document is named by its id; `name` is for people")]
     fn name(&self) -> &str {
         &self.id
     }
