@@ -77,13 +77,17 @@ pub(super) async fn serve(
     let mut request = request;
     *request.uri_mut() = rest.parse().map_err(|_| Error::BadRequest("the address cannot be read".to_owned()))?;
     let headers = request.headers_mut();
-    DROPPED.iter().for_each(|name| drop(headers.remove(*name)));
+    for name in DROPPED {
+        headers.remove(name);
+    }
     let says_who: Vec<HeaderName> = headers
         .keys()
         .filter(|n| n.as_str().starts_with("impersonate-") || n.as_str().starts_with("x-remote-"))
         .cloned()
         .collect();
-    says_who.iter().for_each(|name| drop(headers.remove(name)));
+    for name in says_who {
+        headers.remove(name);
+    }
     let asked = KubernetesRequest { prefix, path: format!("/{path}"), audited: changes.then_some(verb), request };
     let mut response = portal
         .inner()
