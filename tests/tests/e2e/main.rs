@@ -11,6 +11,7 @@ mod dash;
 mod golden;
 mod kubectl;
 mod lifecycle;
+mod limits;
 mod oidc;
 mod postgres;
 mod readme;
