@@ -97,6 +97,90 @@ fn idle_connections_cost_little_and_are_given_back() -> Result<()> {
     server.gives_back(files)
 }
 
+/// A definition whose rule is cheap enough by its bounds to be taken; what an object makes of it is seen when it runs.
+const DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+"metadata": {"name": "loops.limits.example.com"}, "spec": {"group": "limits.example.com", "scope": "Namespaced",
+"names": {"plural": "loops", "singular": "loop", "kind": "Loop"}, "versions": [{"name": "v1", "served": true, "storage": true,
+"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": [RULE],
+"properties": {"list": {"type": "array", "maxItems": MOST, "items": {"type": "integer"}}}}}}}}]}}"#;
+
+#[test]
+fn what_is_too_much_is_refused_and_the_server_goes_on() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("dev", "blank", &[])?;
+    let (client, url) = burst::client(&platform.kubeconfig("dev")?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let send = |method: &str, path: &str, kind: &str, body: String| -> Result<(u16, String)> {
+        let method = reqwest::Method::from_bytes(method.as_bytes())?;
+        let request = client.request(method, format!("{url}{path}")).header("content-type", kind).body(body);
+        runtime.block_on(async {
+            let answer = request.send().await?;
+            Ok((answer.status().as_u16(), answer.text().await?))
+        })
+    };
+    let refused = |method: &str, path: &str, kind: &str, body: String, code: u16, word: &str| -> Result<()> {
+        let (status, text) = send(method, path, kind, body).with_context(|| format!("{method} {path} as {kind}"))?;
+        let answer: Value = serde_json::from_str(&text).with_context(|| format!("{kind}: {status}: {text}"))?;
+        ensure!(status == code && answer["code"] == code, "{method} {path} as {kind}: {status}, not {code}: {text}");
+        ensure!(answer["kind"] == "Status" && text.contains(word), "{method} {path} as {kind} lacks {word:?}: {text}");
+        Ok(())
+    };
+    let (maps, json) = ("/api/v1/namespaces/default/configmaps", "application/json");
+    let map = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}}"#;
+    assert_eq!(send("POST", maps, json, map.to_owned())?.0, 201);
+
+    // Depth: no request uses up the stack, in whatever form it comes.
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let inside = |levels: usize| format!(r#"{{"metadata": {{"annotations": {}}}}}"#, deep(levels));
+    let one = "/api/v1/namespaces/default/configmaps/m";
+    for levels in [200, 9_000, 100_000] {
+        refused("POST", maps, json, deep(levels), 400, "")?;
+        refused("POST", maps, json, inside(levels), 400, "")?;
+        refused("POST", maps, "application/yaml", deep(levels), 400, "")?;
+        refused("PATCH", one, "application/merge-patch+json", inside(levels), 400, "")?;
+        refused("PATCH", one, "application/strategic-merge-patch+json", inside(levels), 400, "")?;
+        refused("PATCH", &format!("{one}?fieldManager=a"), "application/apply-patch+yaml", inside(levels), 400, "")?;
+        let add = format!(r#"[{{"op": "add", "path": "/data/b", "value": {}}}]"#, deep(levels));
+        refused("PATCH", one, "application/json-patch+json", add, 400, "")?;
+    }
+
+    // Operations of a patch.
+    let operations = vec![r#"{"op": "test", "path": "/data/a", "value": "b"}"#; 10_001].join(",");
+    refused("PATCH", one, "application/json-patch+json", format!("[{operations}]"), 413, "10000")?;
+
+    // CEL: what a rule may cost by its schema, and what it costs when it runs.
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let define = |rule: &str, most: usize| {
+        DEFINITION.replace("RULE", &format!(r#"{{"rule": "{rule}"}}"#)).replace("MOST", &most.to_string())
+    };
+    let loops = "self.list.all(a, self.list.all(b, a + b >= 0))";
+    refused("POST", definitions, json, define(loops, 100_000), 422, "estimated rule cost exceeds budget")?;
+    let (status, text) = send("POST", definitions, json, define(loops, 1_000))?;
+    ensure!(status == 201, "{status}: {text}");
+    let path = "/apis/limits.example.com/v1/namespaces/default/loops";
+    let object = |items: usize| {
+        let list = vec!["1"; items].join(",");
+        format!(
+            r#"{{"apiVersion": "limits.example.com/v1", "kind": "Loop", "metadata": {{"generateName": "l-"}}, "spec": {{"list": [{list}]}}}}"#
+        )
+    };
+    wait::until("the definition is served", LIMIT, || match send("POST", path, json, object(3)) {
+        Ok((201, _)) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    refused("POST", path, json, object(1_000), 422, "cost")?;
+
+    // The header.
+    let huge = runtime
+        .block_on(async { client.get(format!("{url}{one}")).header("x-huge", "x".repeat(1 << 20)).send().await });
+    // The server may close before it has read all of it.
+    ensure!(huge.as_ref().map_or(true, |answer| answer.status() == 431), "{huge:?}");
+
+    let (status, text) = send("GET", one, json, String::new())?;
+    ensure!(status == 200 && text.contains(r#""a":"b""#), "{status}: {text}");
+    Ok(())
+}
+
 /// The server as the system sees it.
 struct Server(u32);
 
