@@ -35,7 +35,9 @@ impl Trail {
         let mut after = None;
         loop {
             let (entries, more) = self.raw(after, revision).await?;
-            entries.iter().for_each(|entry| walk.see(entry));
+            for entry in &entries {
+                walk.see(entry);
+            }
             after = entries.last().map(|entry| entry.key.name.to_string());
             if !more || after.is_none() {
                 return Ok(walk.end());
