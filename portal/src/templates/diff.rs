@@ -174,7 +174,7 @@ mod tests {
             unified("1\n2\n3\n4\n5\n6\n7\n8\n", "1\n2\n3\n4\nx\n6\n7\n8\n"),
             "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n"
         );
-        let far = (1..30).map(|i| format!("{i}\n")).collect::<String>();
+        let far = (1..30).map(|i| i.to_string()).collect::<Vec<_>>().join("\n") + "\n";
         let changed = far.replace("\n3\n", "\nx\n").replace("\n25\n", "\n");
         let diff = unified(&far, &changed);
         assert_eq!(diff.matches("@@ -").count(), 2, "{diff}");

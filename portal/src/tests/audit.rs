@@ -98,15 +98,9 @@ async fn an_export_has_everything_and_no_formula() {
     assert_eq!((csv.lines().count(), csv.contains("\"'=1+1\"")), (1201, true));
 }
 
-#[expect(clippy::print_stderr, reason = "a figure for whoever asks for the output of the test")]
-fn show_rate(rate: f64) {
-    eprintln!("{rate:.0} entries/s with 100 writers");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_at_once_are_all_in_chains() {
     let world = World::on_disk().await;
-    let begun = std::time::Instant::now();
     let there = &world;
     let writers = (0..100).map(|_| async move {
         for _ in 0..20 {
@@ -114,7 +108,6 @@ async fn many_at_once_are_all_in_chains() {
         }
     });
     join_all(writers).await;
-    show_rate(2000.0 / begun.elapsed().as_secs_f64());
     let whole = verification(&world).await;
     assert_eq!((&whole["entries"], &whole["breaks"]), (&2000.into(), &0.into()), "{whole}");
     assert!(whole["chains"].as_u64().is_some_and(|chains| chains > 1), "{whole}");

@@ -104,7 +104,7 @@ impl Filter {
             ("q", &self.search),
         ];
         let given = fields.iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)));
-        given.map(|(name, value)| format!("&{name}={}", segment(value))).collect()
+        given.fold(String::new(), |query, (name, value)| query + "&" + name + "=" + &segment(value))
     }
 }
 

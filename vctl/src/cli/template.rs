@@ -108,7 +108,11 @@ impl Finding {
 
     /// As compilers write it, so that editors find the place.
     fn line(&self, directory: &Path) -> String {
-        let place = [self.line, self.column].iter().flatten().map(|n| format!(":{n}")).collect::<String>();
+        let place = match (self.line, self.column) {
+            (Some(line), Some(column)) => format!(":{line}:{column}"),
+            (Some(line), None) => format!(":{line}"),
+            (None, _) => String::new(),
+        };
         format!("{}{place}: {}: {}\n", directory.join(&self.file).display(), self.severity, self.message)
     }
 }
