@@ -17,6 +17,7 @@ mod postgres;
 mod readme;
 mod resources;
 mod rotate_ca;
+mod sign_in;
 mod tenant_servers_podman;
 mod usage;
 mod versions;

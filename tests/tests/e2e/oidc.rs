@@ -14,16 +14,21 @@ use vctl_tests::{
 };
 
 /// The provider and its client; see `oidc/provider.mjs`.
-struct Provider {
+pub(crate) struct Provider {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    issuer: String,
-    authority: PathBuf,
+    pub(crate) issuer: String,
+    pub(crate) authority: PathBuf,
 }
 
 impl Provider {
     fn start(dir: &Path) -> Result<Self> {
+        Self::start_for(dir, None)
+    }
+
+    /// With a portal (its address, our secret for it, and its authority) as a client.
+    pub(crate) fn start_for(dir: &Path, portal: Option<(&str, &str, &Path)>) -> Result<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/oidc-provider");
         let installed = Command::new(script).output().context("running scripts/oidc-provider")?;
         ensure!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
@@ -39,10 +44,15 @@ impl Provider {
         let authority = file("provider-ca.crt", authority.certificate_pem())?;
         let (certificate, key) =
             (file("provider.crt", &identity.certificate_pem)?, file("provider.key", &identity.key_pem)?);
-        let mut child = Command::new("node")
-            .arg(installed.join("provider.mjs"))
-            .args([certificate, key])
-            .env("NODE_EXTRA_CA_CERTS", &authority)
+        let mut trusted = std::fs::read_to_string(&authority)?;
+        let mut command = Command::new("node");
+        command.arg(installed.join("provider.mjs")).args([certificate, key]);
+        if let Some((address, secret, portal_authority)) = portal {
+            command.args([address, secret]);
+            trusted.push_str(&std::fs::read_to_string(portal_authority)?);
+        }
+        let mut child = command
+            .env("NODE_EXTRA_CA_CERTS", file("provider-trusts.crt", &trusted)?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(dir.join("provider.log"))?)
@@ -71,6 +81,21 @@ impl Provider {
     fn sign_in(&mut self, account: &str) -> Result<String> {
         writeln!(self.input, "{account}")?;
         self.line()
+    }
+
+    /// Changes something there: `groups alice everyone`.
+    pub(crate) fn tell(&mut self, command: &str) -> Result<()> {
+        writeln!(self.input, "{command}")?;
+        let answer = self.line()?;
+        ensure!(answer == "ok", "{command}: {answer}");
+        Ok(())
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
     }
 }
 

@@ -1,9 +1,11 @@
 // A real OpenID Connect provider (npm oidc-provider) over TLS, and a client of it.
 //
-//   node provider.mjs CERTIFICATE KEY
+//   node provider.mjs CERTIFICATE KEY [PORTAL SECRET]
 //
 // Prints its issuer. For every account name read from standard input (`alice`), signs that account in by authorization code with PKCE and
-// prints the ID token that the client gets. NODE_EXTRA_CA_CERTS must hold the authority of the certificate.
+// prints the ID token that the client gets. `groups ACCOUNT GROUP..` changes groups, `remove ACCOUNT` removes somebody; each prints `ok`.
+// With the address of a portal, that is a client of it as well (`vctl`, with this secret). NODE_EXTRA_CA_CERTS must hold the authority of the
+// certificate, and of the portal's.
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -18,7 +20,14 @@ const CLIENT = 'kubernetes';
 const REDIRECT = 'https://client.example/callback';
 const GROUPS = { alice: ['developers', 'everyone'], bob: ['everyone'] };
 
-const [certificate, key] = process.argv.slice(2).map((path) => readFileSync(path));
+const [certificate, key] = process.argv.slice(2, 4).map((path) => readFileSync(path));
+const [portal, secret] = process.argv.slice(4);
+const removed = new Set();
+const portals = portal ? [{
+  client_id: 'vctl', client_secret: secret, redirect_uris: [`${portal}/auth/callback`], response_types: ['code'],
+  grant_types: ['authorization_code', 'refresh_token'], post_logout_redirect_uris: [`${portal}/login`],
+  backchannel_logout_uri: `${portal}/auth/back-channel-logout/corp`, backchannel_logout_session_required: true,
+}] : [];
 const server = createServer({ cert: certificate, key });
 await new Promise((done) => server.listen(0, '127.0.0.1', done));
 const issuer = `https://localhost:${server.address().port}`;
@@ -27,12 +36,14 @@ const provider = new Provider(issuer, {
   clients: [{
     client_id: CLIENT, redirect_uris: [REDIRECT], response_types: ['code'], grant_types: ['authorization_code'],
     token_endpoint_auth_method: 'none',
-  }],
+  }, ...portals],
   claims: { openid: ['sub'], email: ['email', 'email_verified'], groups: ['groups'] },
   conformIdTokenClaims: false,
-  features: { devInteractions: { enabled: false } },
+  features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true } },
+  issueRefreshToken: async () => true,
+  rotateRefreshToken: true,
   cookies: { keys: [randomBytes(16).toString('hex')] },
-  findAccount: (_, id) => ({
+  findAccount: (_, id) => (removed.has(id) ? undefined : {
     accountId: id,
     claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: id !== 'mallory', groups: GROUPS[id] ?? [] }),
   }),
@@ -86,6 +97,15 @@ async function signIn(account) {
 
 console.log(issuer);
 for await (const line of createInterface({ input: process.stdin })) {
-  console.log(await signIn(line.trim()));
+  const [word, account, ...groups] = line.trim().split(' ');
+  if (word === 'groups') {
+    GROUPS[account] = groups;
+    console.log('ok');
+  } else if (word === 'remove') {
+    removed.add(account);
+    console.log('ok');
+  } else {
+    console.log(await signIn(word));
+  }
 }
 process.exit(0);

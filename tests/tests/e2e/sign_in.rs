@@ -1,0 +1,336 @@
+//! Sign-in at a real OpenID Connect provider (npm `oidc-provider`), by a browser that is played over HTTP, and everything that hangs on it.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use reqwest::{Method, StatusCode, Url, header};
+use serde_json::{Value, json};
+use vctl_tests::{
+    kubectl::Kubectl,
+    platform::{Platform, Workers},
+    wait,
+};
+
+use crate::oidc::Provider;
+
+const SECRET: &str = "client-secret-of-this-test-0123456789";
+
+/// A browser: keeps cookies by site, and follows nothing by itself.
+struct Browser {
+    http: reqwest::Client,
+    runtime: tokio::runtime::Runtime,
+    cookies: BTreeMap<(String, String), String>,
+}
+
+struct Page {
+    status: StatusCode,
+    location: Option<Url>,
+    text: String,
+}
+
+impl Browser {
+    fn new(authorities: &[&std::path::Path]) -> Result<Self> {
+        let mut all = Vec::new();
+        for path in authorities {
+            all.extend(reqwest::Certificate::from_pem_bundle(&std::fs::read(path)?)?);
+        }
+        let http = reqwest::Client::builder()
+            .tls_certs_only(all)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(Duration::from_secs(30))
+            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { http, runtime, cookies: BTreeMap::new() })
+    }
+
+    fn send(&mut self, method: Method, url: &Url, form: Option<&[(&str, &str)]>) -> Result<Page> {
+        let site = url.authority().to_owned();
+        let cookies: Vec<String> =
+            self.cookies.iter().filter(|((s, _), _)| *s == site).map(|((_, n), v)| format!("{n}={v}")).collect();
+        let mut request = self.http.request(method, url.clone()).header(header::COOKIE, cookies.join("; "));
+        if let Some(fields) = form {
+            let mut body = Url::parse("http://x")?;
+            body.query_pairs_mut().extend_pairs(fields);
+            request = request
+                .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .body(body.query().unwrap_or_default().to_owned());
+        }
+        let (response, text) = self.runtime.block_on(async {
+            let response = request.send().await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            Ok::<_, reqwest::Error>(((status, headers), response.text().await?))
+        })?;
+        for set in response.1.get_all(header::SET_COOKIE) {
+            let pair = set.to_str()?.split(';').next().unwrap_or_default();
+            let (name, value) = pair.split_once('=').context("a cookie")?;
+            self.cookies.insert((site.clone(), name.to_owned()), value.to_owned());
+        }
+        let location = response.1.get(header::LOCATION).and_then(|l| l.to_str().ok());
+        Ok(Page { status: response.0, location: location.map(|l| url.join(l)).transpose()?, text })
+    }
+
+    fn get(&mut self, url: &Url) -> Result<Page> {
+        self.send(Method::GET, url, None)
+    }
+
+    /// From the portal to the provider, through it as somebody, and up to the provider's redirect, which is not followed.
+    fn up_to_callback(&mut self, start: &Url, account: &str) -> Result<Url> {
+        let page = self.get(start)?;
+        ensure!(page.status == StatusCode::SEE_OTHER, "{start}: {} {}", page.status, page.text);
+        let mut next = page.location.context("to the provider")?;
+        next.query_pairs_mut().append_pair("login_hint", account);
+        for _ in 0..10 {
+            let page = self.get(&next)?;
+            next = page.location.with_context(|| format!("{next}: {} {}", page.status, page.text))?;
+            if next.path() == "/auth/callback" {
+                return Ok(next);
+            }
+        }
+        anyhow::bail!("the provider goes in circles: {next}")
+    }
+
+    /// Where a page goes on to by itself.
+    fn continued(page: &Page) -> Result<String> {
+        let target = page.text.split("content=\"0;url=").nth(1).and_then(|rest| rest.split('"').next());
+        let target = target.with_context(|| format!("{}: {}", page.status, page.text))?;
+        Ok(target.replace("&#x2f;", "/").replace("&amp;", "&"))
+    }
+}
+
+fn hidden(page: &str, name: &str) -> String {
+    let mark = format!("name=\"{name}\" value=\"");
+    let value = page.split(&mark).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    value.replace("&#x2f;", "/").replace("&amp;", "&")
+}
+
+fn api(browser: &mut Browser, portal: &Url, path: &str) -> Result<(StatusCode, Value)> {
+    let page = browser.get(&portal.join(path)?)?;
+    Ok((page.status, serde_json::from_str(&page.text).unwrap_or(Value::Null)))
+}
+
+#[test]
+fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
+    vctl_runtime::serve::install_crypto_provider();
+    // The provider wants to know the portal's address, and the portal the provider's: it starts twice.
+    let dir = tempfile::tempdir()?;
+    let config = dir.path().join("oidc.yaml");
+    std::fs::write(&config, "issuers: {corp: {url: 'https://localhost:1', clientId: vctl}}\n")?;
+    let config_text = config.display().to_string();
+    let log = [("VCTL_LOG", "info,vctl_portal=debug,vctl_vcluster=debug,vctl_runtime=debug")];
+    let mut platform = Platform::start_configured(Workers::Simulated, &["--oidc-config", &config_text], &log)?;
+    let portal = Url::parse(&format!("https://{}", platform.address()))?;
+    let portal_text = portal.as_str().trim_end_matches('/').to_owned();
+    let portal_authority = platform.data_dir().join("pki/ca.crt");
+    let mut provider = Provider::start_for(dir.path(), Some((&portal_text, SECRET, &portal_authority)))?;
+    std::fs::write(dir.path().join("secret"), SECRET)?;
+    std::fs::write(
+        &config,
+        format!(
+            "refreshInterval: 1s\nissuers:\n  corp:\n    title: The company\n    url: {}\n    clientId: vctl\n    clientSecretFile: secret\n    \
+             scopes: [openid, email, groups]\n    caFile: {}\n",
+            provider.issuer,
+            provider.authority.display()
+        ),
+    )?;
+    ensure!(platform.stop_server()? == 0, "the server stops");
+    platform.start_server()?;
+
+    let provider_authority = provider.authority.clone();
+    let authorities = [portal_authority.as_path(), provider_authority.as_path()];
+    let mut secrets = vec![SECRET.to_owned()];
+    let mut alice = Browser::new(&authorities)?;
+    let page = alice.get(&portal.join("/environments/x")?)?;
+    ensure!(page.status == StatusCode::UNAUTHORIZED && page.text.contains("The company"), "{}", page.text);
+    let start = portal.join("/auth/start?issuer=corp&next=/environments/x")?;
+
+    // Another browser with a callback that is not its own, a wrong issuer, a state nobody has.
+    let callback = alice.up_to_callback(&start, "alice")?;
+    let mut mallory = Browser::new(&authorities)?;
+    ensure!(mallory.get(&callback)?.status == StatusCode::UNAUTHORIZED, "a callback of another browser");
+    let page = alice.get(&callback)?;
+    ensure!(page.status == StatusCode::OK, "{}", page.text);
+    ensure!(Browser::continued(&page)? == "/environments/x", "{}", page.text);
+    ensure!(alice.get(&callback)?.status == StatusCode::UNAUTHORIZED, "a state that comes twice");
+    let of = |url: &Url, name: &str| {
+        url.query_pairs().find(|(n, _)| n == name).map(|(_, v)| v.into_owned()).unwrap_or_default()
+    };
+    ensure!(of(&callback, "iss") == provider.issuer, "{callback}");
+    secrets.extend([of(&callback, "code"), of(&callback, "state")]);
+    let mut mixed = mallory.up_to_callback(&start, "alice")?;
+    let pairs: Vec<(String, String)> = mixed.query_pairs().into_owned().filter(|(n, _)| n != "iss").collect();
+    mixed.query_pairs_mut().clear().extend_pairs(&pairs).append_pair("iss", "https://evil.example");
+    ensure!(mallory.get(&mixed)?.text.contains("another identity provider"), "an answer of another issuer");
+    let mut forged = mallory.up_to_callback(&start, "alice")?;
+    let pairs: Vec<(String, String)> = forged.query_pairs().into_owned().filter(|(n, _)| n != "code").collect();
+    forged.query_pairs_mut().clear().extend_pairs(&pairs).append_pair("code", &of(&callback, "code"));
+    ensure!(mallory.get(&forged)?.status == StatusCode::UNAUTHORIZED, "a code that comes twice");
+    ensure!(mallory.get(&portal.join("/api/v1/identity")?)?.status == StatusCode::UNAUTHORIZED, "mallory has nothing");
+
+    let (status, me) = api(&mut alice, &portal, "/api/v1/identity")?;
+    ensure!(status == StatusCode::OK && me["user"] == "corp:alice" && me["actor"] == "alice@example.com", "{me}");
+    ensure!(me["groups"] == json!(["developers", "everyone"]), "{me}");
+    // A refresh before this has ended would be the first one too many: the provider has already given the next token.
+    provider.tell("groups alice everyone")?;
+    wait::until("a removed group is gone", Duration::from_mins(1), || {
+        let (_, me) = api(&mut alice, &portal, "/api/v1/identity").map_err(|e| e.to_string())?;
+        if me["groups"] == json!(["everyone"]) { Ok(()) } else { Err(me.to_string()) }
+    })?;
+
+    // The command line of alice: through her browser, with a click.
+    let context = portal.authority().to_owned();
+    let ca = portal_authority.display().to_string();
+    let mut login = platform.vctl_command(&["login", "--server", &portal_text, "--ca-file", &ca, "--no-browser"])?;
+    let mut login = login.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut said = BufReader::new(login.stderr.take().context("piped")?);
+    let mut line = String::new();
+    while !line.trim_start().starts_with("https://") {
+        line.clear();
+        ensure!(said.read_line(&mut line)? > 0, "vctl login has ended");
+    }
+    let page = alice.get(&Url::parse(line.trim())?)?;
+    ensure!(page.status == StatusCode::OK && page.text.contains("Allow"), "{}", page.text);
+    let names = [
+        "client_id",
+        "response_type",
+        "redirect_uri",
+        "state",
+        "code_challenge",
+        "code_challenge_method",
+        "client_name",
+        "csrf",
+    ];
+    let values: Vec<(&str, String)> = names.iter().map(|n| (*n, hidden(&page.text, n))).collect();
+    let mut fields: Vec<(&str, &str)> = values.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    fields.push(("decision", "allow"));
+    let page = alice.send(Method::POST, &portal.join("/oauth/authorize")?, Some(&fields))?;
+    let loopback = Url::parse(&Browser::continued(&page)?)?;
+    secrets.push(of(&loopback, "code"));
+    ensure!(alice.get(&loopback)?.text.contains("signed in"), "the loopback page");
+    ensure!(login.wait()?.success(), "vctl login");
+    let remote = |args: &[&str]| platform.vctl(&[&["--context", &context], args].concat());
+    let me: Value = serde_json::from_str(&remote(&["whoami", "-o", "json"])?.ok()?)?;
+    ensure!(me["user"] == "corp:alice" && me["credential"] == "access-token", "{me}");
+    let file = std::fs::read_to_string(platform.scratch().join(".config/vctl/config.yaml"))?;
+    for key in ["refreshToken: ", "accessToken: "] {
+        secrets.push(file.split(key).nth(1).and_then(|r| r.lines().next()).context("a token")?.to_owned());
+    }
+
+    // An environment that is shared with her; its kubeconfig is a plugin.
+    platform.create("mine", "blank", &[])?;
+    let administrator = std::fs::read_to_string(platform.data_dir().join("admin.token"))?.trim().to_owned();
+    let shared = alice.runtime.block_on(async {
+        let request =
+            alice.http.put(portal.join("/api/v1/environments/mine/shares/corp:alice")?).bearer_auth(&administrator);
+        anyhow::Ok(request.json(&json!({"access": "admin"})).send().await?)
+    })?;
+    ensure!(shared.status() == StatusCode::OK, "shared: {}", shared.status());
+    let kubeconfig = remote(&["kubeconfig", "mine"])?.ok()?;
+    ensure!(
+        kubeconfig.contains("client.authentication.k8s.io/v1") && !kubeconfig.contains("client-key-data"),
+        "{kubeconfig}"
+    );
+    let path = platform.scratch().join("mine.kubeconfig");
+    std::fs::write(&path, &kubeconfig)?;
+    let kubectl = Kubectl::new("1.33", &path, platform.scratch())?;
+    let said: Value = serde_json::from_str(&kubectl.ok(&["auth", "whoami", "-o", "json"])?)?;
+    ensure!(said["status"]["userInfo"]["username"] == "alice@example.com", "{said}");
+    kubectl.ok(&["create", "configmap", "x"])?;
+    let token: Value = serde_json::from_str(&remote(&["token", "--environment", "mine"])?.ok()?)?;
+    secrets.push(token["status"]["token"].as_str().context("a token")?.to_owned());
+    let fixed = remote(&["kubeconfig", "mine", "--static", "--ttl", "1h"])?.ok()?;
+    secrets.push(fixed.split("token: ").nth(1).and_then(|r| r.lines().next()).context("a token")?.to_owned());
+    let path = platform.scratch().join("fixed.kubeconfig");
+    std::fs::write(&path, &fixed)?;
+    let ci = Kubectl::new("1.33", &path, platform.scratch())?;
+    ci.ok(&["get", "configmaps", "x"])?;
+    let key = remote(&["api-key", "create", "ci", "--ttl", "1h", "--verbs", "read"])?.ok()?.trim().to_owned();
+    secrets.push(key);
+
+    // Disabled here: nothing counts at the next request. Enabled again: all of it does.
+    platform.vctl(&["user", "disable", "corp:alice"])?.ok()?;
+    kubectl.run(&["get", "configmaps"])?.refused()?;
+    ci.run(&["get", "configmaps"])?.refused()?;
+    ensure!(remote(&["whoami"])?.code == 5, "the command line");
+    ensure!(api(&mut alice, &portal, "/api/v1/identity")?.0 == StatusCode::UNAUTHORIZED, "the browser");
+    platform.vctl(&["user", "enable", "corp:alice"])?.ok()?;
+    kubectl.ok(&["get", "configmaps"])?;
+
+    // Signed out here and there: the provider tells the portal, and the command line that hangs on the sign-in ends.
+    let (_, session) = api(&mut alice, &portal, "/api/v1/session")?;
+    let csrf = session["csrfToken"].as_str().map(str::to_owned).with_context(|| session.to_string())?;
+    let page = alice.send(Method::POST, &portal.join("/logout")?, Some(&[("csrf", &csrf)]))?;
+    let end = Url::parse(&Browser::continued(&page)?)?;
+    secrets.push(of(&end, "id_token_hint"));
+    let page = alice.get(&end)?;
+    let xsrf = page.text.split("name=\"xsrf\" value=\"").nth(1).and_then(|r| r.split('"').next());
+    let xsrf = xsrf.with_context(|| page.text.clone())?.to_owned();
+    let confirm = Url::parse(&format!("{}/session/end/confirm", provider.issuer))?;
+    alice.send(Method::POST, &confirm, Some(&[("xsrf", &xsrf), ("logout", "yes")]))?;
+    wait::until("the back-channel logout ends the command line's login", Duration::from_mins(1), || {
+        let out = remote(&["whoami"]).map_err(|e| e.to_string())?;
+        if out.code == 5 { Ok(()) } else { Err(format!("exit code {}: {}{}", out.code, out.stdout, out.stderr)) }
+    })?;
+    kubectl.run(&["get", "configmaps"])?.refused()?;
+
+    // Removed at the provider: the session ends with the next refresh.
+    let mut bob = Browser::new(&authorities)?;
+    let callback = bob.up_to_callback(&start, "bob")?;
+    ensure!(bob.get(&callback)?.status == StatusCode::OK, "bob signs in");
+    ensure!(api(&mut bob, &portal, "/api/v1/identity")?.0 == StatusCode::OK, "bob is in");
+    provider.tell("remove bob")?;
+    wait::until("bob is out", Duration::from_mins(1), || {
+        let status = api(&mut bob, &portal, "/api/v1/identity").map_err(|e| e.to_string())?.0;
+        if status == StatusCode::UNAUTHORIZED { Ok(()) } else { Err(status.to_string()) }
+    })?;
+
+    // The provider is away: whoever is in goes on, and others see a page that says so.
+    let mut again = Browser::new(&authorities)?;
+    let callback = again.up_to_callback(&start, "alice")?;
+    ensure!(again.get(&callback)?.status == StatusCode::OK, "alice signs in again");
+    provider.kill()?;
+    wait::until("the provider was asked in vain", Duration::from_mins(1), || {
+        let (status, _) = api(&mut again, &portal, "/api/v1/identity").map_err(|e| e.to_string())?;
+        assert_eq!(status, StatusCode::OK, "the last groups stand");
+        let asked = platform.log().contains("an issuer cannot be asked about a sign-in");
+        if asked { Ok(()) } else { Err("not yet".to_owned()) }
+    })?;
+    // The server forgets what it knew of the provider when it starts again: nobody can sign in.
+    ensure!(platform.stop_server()? == 0, "the server stops");
+    platform.start_server()?;
+    ensure!(api(&mut again, &portal, "/api/v1/identity")?.0 == StatusCode::OK, "also after a start");
+    let page = again.get(&start)?;
+    ensure!(
+        page.status == StatusCode::SERVICE_UNAVAILABLE && page.text.contains("The company cannot be reached"),
+        "{}",
+        page.text
+    );
+
+    // What nobody may read is nowhere.
+    let values: Vec<String> = [&alice, &bob, &again].iter().flat_map(|b| b.cookies.values().cloned()).collect();
+    secrets.extend(values);
+    let written = platform.log();
+    let audit = again.runtime.block_on(async {
+        again
+            .http
+            .get(portal.join("/api/v1/audit?limit=500")?)
+            .bearer_auth(&administrator)
+            .send()
+            .await?
+            .text()
+            .await
+            .map_err(anyhow::Error::from)
+    })?;
+    secrets.push(administrator);
+    ensure!(audit.contains("user.disable") && audit.contains("api-key.create"), "{audit}");
+    for secret in secrets.iter().filter(|s| s.len() >= 16) {
+        ensure!(!written.contains(secret.as_str()), "the log has {secret}");
+        ensure!(!audit.contains(secret.as_str()), "the audit trail has {secret}");
+    }
+    Ok(())
+}
