@@ -44,6 +44,8 @@ impl Browser {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .timeout(Duration::from_secs(30))
+            // The server is started anew in between: no connection of before is used again.
+            .pool_max_idle_per_host(0)
             .build()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { http, runtime, cookies: BTreeMap::new() })
