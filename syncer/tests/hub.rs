@@ -445,7 +445,9 @@ async fn volumes_go_after_their_directories() {
     let system = json!({ "metadata": { "name": "kube-system", "uid": "12345678-aaaa" } });
     world.api.put("env", "namespaces", "", "kube-system", system).await;
     // Volumes of an environment that is gone, of one that had the name before, and of this one.
-    let agent = world.agent("box").await;
+    let mut agent = world.agent("box").await;
+    // It is heard before the next one: the later one counts.
+    agent.next().await.unwrap();
     let kept = ["gone.11111111", "env.00000000", "env.12345678"].map(String::from).to_vec();
     let mut agent = Agent::connect_with(agent.channel.clone(), "box", Default::default(), kept).await;
     agent.until(|a| a.removed_volumes.len() == 2).await;

@@ -151,7 +151,7 @@ await page.getByRole("dialog").waitFor();
 assert.equal(await page.getByRole("dialog").getByRole("button", { name: "Delete" }).getAttribute("aria-disabled"), "true");
 await page.keyboard.press("Escape");
 await page.getByRole("dialog").waitFor({ state: "detached" });
-assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "Delete");
+await page.waitForFunction(() => document.activeElement?.textContent?.trim() === "Delete");
 
 // Every page, at both widths, light and dark.
 const job = await page.evaluate(async () => (await (await fetch("/api/v1/environments/console-test")).json()).job);
