@@ -181,6 +181,31 @@ fn pods_of(generation: u64, upsert: Vec<Pod>) -> ExpectedPods {
     ExpectedPods { generation, full: false, upsert, removed: Vec::new() }
 }
 
+/// Pods of a copy of an environment have the UIDs of the original: the end of one is nothing to the other.
+async fn twins(ctx: &Arc<context::Context>, reconciler: &Arc<reconcile::Reconciler>, seen: &mut Observer) {
+    let twin = |id: &str, environment: &str| Pod {
+        name: "twin".into(),
+        ..pod(id, environment, "Always", vec![shell("c", "sleep 1000")])
+    };
+    let runs = |s: &Observer, id: &str| matches!(s.state(id), Some(State::Running(_)));
+    reconciler.pods(pods_of(4, vec![twin("1.same", "a"), twin("2.same", "b")]));
+    seen.until(ctx, "both twins", |s| runs(s, "1.same") && runs(s, "2.same")).await;
+    reconciler.pods(pods_of(5, vec![Pod { deletion_grace_seconds: Some(0), ..twin("2.same", "b") }]));
+    seen.until(ctx, "one twin has gone", |s| s.gone.iter().any(|g| g == "2.same")).await;
+    let left = ctx.podman.list(pods::label::UID, "1.same").await.unwrap();
+    assert!(left.len() == 1 && left[0].state == "running", "{}", left.len());
+
+    // A container that somebody else removes is noticed and made anew.
+    ctx.podman.remove(&left[0].id).await.unwrap();
+    seen.until(ctx, "made anew", |s| runs(s, "1.same") && s.statuses["1.same"].containers[0].restart_count == 1).await;
+
+    // Another pod of the name begins when the one before has ended: they may have the same volumes.
+    let removed = vec!["1.same".to_owned()];
+    reconciler.pods(ExpectedPods { generation: 6, full: false, upsert: vec![twin("3.same", "a")], removed });
+    seen.until(ctx, "the next twin", |s| runs(s, "3.same")).await;
+    assert!(seen.gone.iter().any(|g| g == "1.same"), "{:?}", seen.gone);
+}
+
 async fn scenario(state: &Path) {
     let config = Config::new("test", Endpoint::Unix("/nowhere".into()), "", state);
     check_machine(&config).unwrap_or_else(|e| panic!("{e}"));
@@ -278,6 +303,8 @@ async fn scenario(state: &Path) {
     )
     .await;
 
+    twins(&ctx, &reconciler, &mut seen).await;
+
     // The agent restarts: the container is the same, runs, and says the same of itself, to the millisecond of its start.
     let before = seen.statuses["web"].clone();
     assert!(tasks.shutdown(Duration::from_secs(20)).await, "tasks end");
@@ -290,7 +317,7 @@ async fn scenario(state: &Path) {
     assert_eq!(before.containers[0].restart_count, 0);
 
     // Deletion leaves nothing of the pod.
-    reconciler.pods(pods_of(4, vec![Pod { deletion_grace_seconds: Some(1), ..web() }]));
+    reconciler.pods(pods_of(7, vec![Pod { deletion_grace_seconds: Some(1), ..web() }]));
     seen.until(&ctx, "gone", |s| s.gone.iter().any(|g| g == "web")).await;
     assert!(!state.join("pods/web").exists() && !state.join("run/netns/web").exists());
     assert!(tasks.shutdown(Duration::from_secs(20)).await, "tasks end");

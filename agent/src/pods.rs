@@ -12,6 +12,11 @@ pub(crate) mod status;
 pub(crate) mod volumes;
 pub(crate) mod worker;
 
+/// The UID of a pod in its virtual cluster, as people know it; `id` is what the pod is called here (`agent.proto`, `Pod.uid`).
+pub(crate) fn shown_uid(id: &str) -> &str {
+    id.rsplit_once('.').map_or(id, |(_, uid)| uid)
+}
+
 /// Labels on containers: by these they are found again.
 pub(crate) mod label {
     pub(crate) const WORKER: &str = "vctl.dev/worker";

@@ -88,7 +88,7 @@ pub(crate) async fn start(ctx: &Arc<Context>, expected: Expected) -> Result<Arc<
     let reaper = this.clone();
     ctx.tasks.spawn_until_stopped("ended pods", async move {
         while let Some(uid) = gone.recv().await {
-            lock(&reaper.pods).remove(&uid);
+            reaper.ended(&uid);
         }
     });
     let watcher = this.clone();
@@ -106,6 +106,14 @@ fn removed(record: &PodRecord) -> Pod {
         deletion_grace_seconds: Some(0),
         ..Pod::default()
     }
+}
+
+/// Whether an actor is that of an earlier pod of the same name, and not at its end yet.
+fn is_before(other: &Handle, pod: &Pod) -> bool {
+    let view = other.view.borrow();
+    view.pod.uid != pod.uid
+        && !other.inbox.is_closed()
+        && (&view.pod.environment, &view.pod.namespace, &view.pod.name) == (&pod.environment, &pod.namespace, &pod.name)
 }
 
 impl Reconciler {
@@ -130,9 +138,36 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Tells the actor of a pod what is expected; starts one for a new pod.
+    /// Nothing is left of a pod. What is expected and only waited for that, or was expected anew meanwhile, begins.
+    fn ended(&self, uid: &str) {
+        {
+            let mut pods = lock(&self.pods);
+            // A later actor of the same pod stays.
+            if pods.get(uid).is_some_and(|handle| handle.inbox.is_closed()) {
+                pods.remove(uid);
+            }
+        }
+        let missing: Vec<Pod> = {
+            let (expected, pods) = (lock(&self.expected), lock(&self.pods));
+            let all = expected.pods.members.values();
+            all.filter(|p| p.deletion_grace_seconds.is_none() && !pods.contains_key(&p.uid)).cloned().collect()
+        };
+        for pod in missing {
+            let uid = pod.uid.clone();
+            if let Err(error) = self.dispatch(pod) {
+                tracing::error!(pod = %uid, %error, "a pod that is expected could not be begun");
+            }
+        }
+    }
+
+    /// Tells the actor of a pod what is expected; starts one for a new pod. A pod that has the name of one that is still ending waits
+    /// for its end (see [`Self::ended`]): the two may have the same volumes.
     fn dispatch(&self, pod: Pod) -> Result<(), AgentError> {
         let mut pods = lock(&self.pods);
+        let new = pods.get(&pod.uid).is_none_or(|handle| handle.inbox.is_closed());
+        if new && pod.deletion_grace_seconds.is_none() && pods.values().any(|other| is_before(other, &pod)) {
+            return Ok(());
+        }
         if let Some(handle) = pods.get(&pod.uid)
             && handle.inbox.send(Message::Expected(Box::new(pod.clone()))).is_ok()
         {

@@ -135,11 +135,13 @@ where
 
 /// A pod of this worker, as it is now.
 fn find(reconciler: &Reconciler, target: &PodTarget) -> Result<(Handle, Arc<View>), Failure> {
-    let handle = reconciler.handle(&target.uid).ok_or_else(|| {
-        Failure("NotFound", format!("pod {}/{} is not on this worker", target.namespace, target.name))
-    })?;
+    let missing = || Failure("NotFound", format!("pod {}/{} is not on this worker", target.namespace, target.name));
+    let handle = reconciler.handle(&target.uid).ok_or_else(missing)?;
     let view = handle.view.borrow().clone();
-    Ok((handle, view))
+    // What is opened is what was asked for: nobody gets into a pod of another environment, whatever the pods are called.
+    let same = (&view.pod.environment, &view.pod.namespace, &view.pod.name)
+        == (&target.environment, &target.namespace, &target.name);
+    if same { Ok((handle, view)) } else { Err(missing()) }
 }
 
 fn container(view: &View, name: &str) -> Result<ContainerRecord, Failure> {

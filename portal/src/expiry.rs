@@ -57,7 +57,9 @@ pub(crate) fn next(doc: &EnvironmentDoc) -> Option<(Timestamp, Next)> {
     if doc.phase == Phase::Deleting {
         return None;
     }
-    if doc.times.warned_at.is_some() {
+    // Where there is no cluster (yet), nobody would hear the warning: it is given when the environment is there.
+    let is_there = matches!(doc.phase, Phase::Ready | Phase::Sleeping);
+    if doc.times.warned_at.is_some() || !is_there {
         return Some((expires_at, Next::Delete));
     }
     let policy = doc.times.expiry.as_ref();
@@ -154,6 +156,10 @@ mod tests {
         assert_eq!(of(r#"{"after":"10h"}"#).as_deref(), Some("2026-01-01T09:00:00Z"));
         assert_eq!(of(r#"{"after":"30d"}"#).as_deref(), Some("2026-01-30T00:00:00Z"));
         assert_eq!(of(r#"{"after":"30d","warnBefore":"2h"}"#).as_deref(), Some("2026-01-30T22:00:00Z"));
+        doc.phase = Phase::Creating;
+        assert_eq!(next(&doc).map(|(_, what)| what), Some(Next::Delete), "it is not there yet: nobody is warned");
+        doc.phase = Phase::Sleeping;
+        assert_eq!(next(&doc).map(|(_, what)| what), Some(Next::Warn));
         doc.times.warned_at = Some(now);
         assert_eq!(
             next(&doc).map(|(at, what)| (at.to_string(), what)),

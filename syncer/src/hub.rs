@@ -3,6 +3,7 @@
 mod engine;
 mod events;
 mod join;
+mod names;
 mod networks;
 mod nodes;
 mod pods;
@@ -209,7 +210,10 @@ impl Hub {
             .pods
             .iter()
             .filter(|(key, _)| key.tenant == *tenant)
-            .filter_map(|(_, pod)| state.workers.get(&*pod.node)?.target.stats(&pod.uid, now))
+            .filter_map(|(_, pod)| {
+                let stats = state.workers.get(&*pod.node)?.target.stats(&pod.on_worker, now)?;
+                Some(agent::PodStats { uid: pod.uid.clone(), ..stats })
+            })
             .collect()
     }
 
@@ -220,10 +224,22 @@ impl Hub {
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
-    fn target(&self, of: &ContainerTarget) -> Result<Arc<dyn Target>, ApiError> {
+    /// The worker of a container, and the container as workers know it.
+    fn target(&self, of: ContainerTarget) -> Result<(Arc<dyn Target>, ContainerTarget), ApiError> {
         let state = self.inner.lock();
+        let Some(tenant) = state.by_name.get(of.environment.as_str()) else {
+            return Err(ApiError {
+                code: 404,
+                reason: "NotFound",
+                message: format!("there is no virtual cluster {}: it has been deleted meanwhile", of.environment),
+                details: serde_json::Value::Null,
+            });
+        };
         match state.workers.get(of.node.as_str()) {
-            Some(worker) => Ok(worker.target.clone()),
+            Some(worker) => {
+                let uid = names::on_worker(*tenant, &of.uid);
+                Ok((worker.target.clone(), ContainerTarget { uid, ..of }))
+            }
             None => Err(ApiError {
                 code: 503,
                 reason: "ServiceUnavailable",
@@ -238,7 +254,8 @@ impl Hub {
     /// # Errors
     /// What the worker answers, or 503 when it is away.
     pub async fn logs(&self, of: ContainerTarget, options: LogOptions) -> Result<LogStream, ApiError> {
-        self.target(&of)?.logs(of, options).await
+        let (target, of) = self.target(of)?;
+        target.logs(of, options).await
     }
 
     /// Starts (or attaches to) a command in a container.
@@ -246,7 +263,8 @@ impl Hub {
     /// # Errors
     /// What the worker answers, or 503 when it is away.
     pub async fn exec(&self, of: ContainerTarget, options: ExecOptions) -> Result<ExecSession, ApiError> {
-        self.target(&of)?.exec(of, options).await
+        let (target, of) = self.target(of)?;
+        target.exec(of, options).await
     }
 
     /// Connects to a TCP port inside a pod's network namespace.
@@ -254,6 +272,7 @@ impl Hub {
     /// # Errors
     /// 503 when the worker is away. A refused connection is an error of the first read.
     pub async fn port_forward(&self, of: ContainerTarget, port: u16) -> Result<Box<dyn Duplex>, ApiError> {
-        self.target(&of)?.port_forward(of, port).await
+        let (target, of) = self.target(of)?;
+        target.port_forward(of, port).await
     }
 }

@@ -15,7 +15,7 @@ pub struct ContainerTarget {
     pub namespace: String,
     /// Name of the pod.
     pub pod: String,
-    /// UID of the pod.
+    /// UID of the pod; for a [`crate::target::Target`], what workers call it.
     pub uid: String,
     /// Node that the pod is bound to: the worker.
     pub node: String,

@@ -34,7 +34,8 @@ pub trait Target: Send + Sync {
     /// Whether pods must be translated with all that they refer to. Without, references stay empty.
     fn needs_context(&self) -> bool;
 
-    /// Makes a pod expected as it is now, also one that is being deleted. `pod` is the virtual object.
+    /// Makes a pod expected as it is now, also one that is being deleted. `pod` is the virtual object; `expected.uid` is what workers
+    /// call it, and so is `uid` in all other calls.
     fn expect(&self, pod: &Value, expected: agent::Pod, now_ms: i64) -> Observation;
 
     /// The pod is no longer wanted; it is removed without grace.

@@ -162,8 +162,8 @@ async fn a_pod_lives_and_dies_with_its_worker() {
         { "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } },
     ]);
     api.put("env", "pods", "default", "web", web).await;
-    agent.until(|a| a.pods.contains_key("u1") && !a.services.is_empty() && !a.dns.is_empty()).await;
-    let content = |agent: &Agent, volume: usize| match &agent.pods["u1"].volumes[volume].source {
+    agent.until(|a| a.pods.contains_key("1.u1") && !a.services.is_empty() && !a.dns.is_empty()).await;
+    let content = |agent: &Agent, volume: usize| match &agent.pods["1.u1"].volumes[volume].source {
         Some(volume::Source::Files(files)) => String::from_utf8_lossy(&files.files[0].content).into_owned(),
         other => panic!("{other:?}"),
     };
@@ -179,23 +179,23 @@ async fn a_pod_lives_and_dies_with_its_worker() {
 
     // Another pod's status, from a worker that does not have it, is not heard.
     api.put("env", "pods", "default", "foreign", pod("foreign", "u7", "elsewhere")).await;
-    agent.tell(agent_message::Message::PodStatus(observed("u7", "foreign"))).await;
+    agent.tell(agent_message::Message::PodStatus(observed("1.u7", "foreign"))).await;
     agent
         .tell(agent_message::Message::PodGone(PodGone {
-            uid: "u7".into(),
+            uid: "1.u7".into(),
             environment: "env".into(),
             namespace: "default".into(),
             name: "foreign".into(),
         }))
         .await;
-    agent.tell(agent_message::Message::PodStatus(observed("u1", "web"))).await;
+    agent.tell(agent_message::Message::PodStatus(observed("1.u1", "web"))).await;
     let web = api.until("env", "pods", "default", "web", ready).await.unwrap();
     assert_eq!(web["status"]["podIP"], "10.200.0.2");
     assert_eq!(api.find("env", "pods", "default", "foreign").await.unwrap()["status"]["phase"], "Pending");
 
     // Events are counted.
     let event = PodEvent {
-        uid: "u1".into(),
+        uid: "1.u1".into(),
         environment: "env".into(),
         namespace: "default".into(),
         name: "web".into(),
@@ -222,7 +222,7 @@ async fn a_pod_lives_and_dies_with_its_worker() {
     };
     assert_eq!(ended.code(), Code::Aborted);
     api.put("env", "pods", "default", "more", pod("more", "u2", "w1")).await;
-    second.until(|a| a.pods.contains_key("u2")).await;
+    second.until(|a| a.pods.contains_key("1.u2")).await;
     assert!(!second.last_full && second.pods.len() == 1, "only what has changed");
 
     // Deletion: grace, then gone, then the object.
@@ -230,25 +230,25 @@ async fn a_pod_lives_and_dies_with_its_worker() {
     web["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     web["metadata"]["deletionGracePeriodSeconds"] = 7.into();
     api.put("env", "pods", "default", "web", web).await;
-    second.until(|a| a.pods.get("u1").is_some_and(|p| p.deletion_grace_seconds == Some(7))).await;
+    second.until(|a| a.pods.get("1.u1").is_some_and(|p| p.deletion_grace_seconds == Some(7))).await;
     assert!(api.find("env", "pods", "default", "web").await.is_some(), "the object waits for its worker");
     second
         .tell(agent_message::Message::PodGone(PodGone {
-            uid: "u1".into(),
+            uid: "1.u1".into(),
             environment: "env".into(),
             namespace: "default".into(),
             name: "web".into(),
         }))
         .await;
     api.until("env", "pods", "default", "web", |p| p.is_none()).await;
-    second.until(|a| !a.pods.contains_key("u1")).await;
+    second.until(|a| !a.pods.contains_key("1.u1")).await;
 
     // Draining an environment: everything goes, and the answer says what is left.
     assert_eq!(world.hub.drain("env"), ["pod default/more on worker w1"]);
-    second.until(|a| a.pods.get("u2").is_some_and(|p| p.deletion_grace_seconds == Some(0))).await;
+    second.until(|a| a.pods.get("1.u2").is_some_and(|p| p.deletion_grace_seconds == Some(0))).await;
     second
         .tell(agent_message::Message::PodGone(PodGone {
-            uid: "u2".into(),
+            uid: "1.u2".into(),
             environment: "env".into(),
             namespace: "default".into(),
             name: "more".into(),
@@ -275,7 +275,7 @@ async fn a_worker_that_is_away_for_long_holds_no_delete_up() {
     world.api.store.create_tenant("env", vec![]).await.unwrap();
     world.api.put("env", "pods", "default", "web", pod("web", "u1", "w1")).await;
     let mut agent = world.agent("w1").await;
-    agent.until(|a| a.pods.contains_key("u1")).await;
+    agent.until(|a| a.pods.contains_key("1.u1")).await;
     let applied = agent.applied.clone();
     assert_eq!(world.hub.drain("env"), ["pod default/web on worker w1"], "it is connected: its pods are waited for");
     drop(agent);
@@ -293,10 +293,58 @@ async fn a_worker_that_is_away_for_long_holds_no_delete_up() {
     loop {
         if let server_message::Message::Pods(pods) = again.next().await.unwrap() {
             assert!(pods.upsert.is_empty(), "{pods:?}");
-            assert!(pods.full || pods.removed == ["u1"], "{pods:?}");
+            assert!(pods.full || pods.removed == ["1.u1"], "{pods:?}");
             break;
         }
     }
+}
+
+/// A copy of an environment has pods of the same UIDs, here on the same worker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happens_to_a_copy_is_nothing_to_the_original() {
+    let world = World::new(&[]).await;
+    let mut agent = world.agent("w1").await;
+    for environment in ["env", "copy"] {
+        world.api.store.create_tenant(environment, vec![]).await.unwrap();
+        world.api.put(environment, "pods", "default", "web", pod("web", "u1", "w1")).await;
+    }
+    agent.until(|a| a.pods.contains_key("1.u1") && a.pods.contains_key("2.u1")).await;
+    let copied = PodStatus { environment: "copy".into(), pod_ip: "10.200.0.3".into(), ..observed("2.u1", "web") };
+    // In the name of the other one nobody is heard.
+    agent.tell(agent_message::Message::PodStatus(PodStatus { uid: "1.u1".into(), ..copied.clone() })).await;
+    agent.tell(agent_message::Message::PodStatus(observed("1.u1", "web"))).await;
+    agent.tell(agent_message::Message::PodStatus(copied)).await;
+    for (environment, ip) in [("env", "10.200.0.2"), ("copy", "10.200.0.3")] {
+        let web = world.api.until(environment, "pods", "default", "web", ready).await.unwrap();
+        assert_eq!((&web["status"]["podIP"], &web["metadata"]["uid"]), (&json!(ip), &json!("u1")));
+    }
+    // The way into a container of the copy is not that into the original's.
+    let hub = world.hub.clone();
+    let of = ContainerTarget { environment: "copy".into(), ..target("web", "u1", "w1") };
+    let logs = async move { hub.logs(of, LogOptions::default()).await };
+    let answer = async {
+        let open = agent.until_open().await;
+        let asked = match &open.request {
+            Some(open_stream::Request::Logs(logs)) => logs.target.as_ref().map(|t| t.uid.clone()),
+            _ => None,
+        };
+        assert_eq!(asked.as_deref(), Some("2.u1"));
+        agent.stream(StreamHeader { stream_id: open.stream_id, ..StreamHeader::default() }).await
+    };
+    let (logs, _kept) = tokio::join!(logs, answer);
+    drop(logs.unwrap());
+
+    world.hub.drain("copy");
+    agent.until(|a| a.pods.get("2.u1").is_some_and(|p| p.deletion_grace_seconds == Some(0))).await;
+    let gone = |uid: &str, environment: &str| {
+        let (uid, environment, name) = (uid.into(), environment.into(), "web".into());
+        agent_message::Message::PodGone(PodGone { uid, environment, namespace: "default".into(), name })
+    };
+    agent.tell(gone("2.u1", "copy")).await;
+    agent.until(|a| !a.pods.contains_key("2.u1")).await;
+    assert!(agent.pods.get("1.u1").is_some_and(|p| p.deletion_grace_seconds.is_none()), "the original goes on");
+    let web = world.api.find("env", "pods", "default", "web").await;
+    assert!(ready(web.as_ref()), "{web:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -331,7 +379,7 @@ async fn logs_sessions_forwards_and_tunnels() {
     let away = world.hub.logs(target("web", "u1", "w1"), LogOptions::default()).await.err().unwrap();
     assert_eq!(away.code, 503);
     let mut agent = world.agent("w1").await;
-    agent.until(|a| a.pods.contains_key("u1")).await;
+    agent.until(|a| a.pods.contains_key("1.u1")).await;
     let header = |id: &str| StreamHeader { stream_id: id.into(), ..StreamHeader::default() };
 
     // Logs.
@@ -340,7 +388,9 @@ async fn logs_sessions_forwards_and_tunnels() {
         async move { hub.logs(target("web", "u1", "w1"), LogOptions { follow: true, ..LogOptions::default() }).await };
     let answer = async {
         let open = agent.until_open().await;
-        assert!(matches!(open.request, Some(open_stream::Request::Logs(ref l)) if l.follow));
+        assert!(
+            matches!(open.request, Some(open_stream::Request::Logs(ref l)) if l.follow && l.target.as_ref().is_some_and(|t| t.uid == "1.u1"))
+        );
         let (to, from) = agent.stream(header(&open.stream_id)).await;
         to.send(data(0, b"one\n")).await.unwrap();
         to.send(data(0, b"two\n")).await.unwrap();
@@ -538,22 +588,23 @@ async fn an_agent_ends_the_pods_of_an_environment_that_sleeps_with_their_grace()
     let mut web = pod("web", "u1", "w1");
     web["spec"]["terminationGracePeriodSeconds"] = 7.into();
     world.api.put("env", "pods", "default", "web", web).await;
-    agent.until(|a| a.pods.contains_key("u1")).await;
-    agent.tell(agent_message::Message::PodStatus(observed("u1", "web"))).await;
+    agent.until(|a| a.pods.contains_key("1.u1")).await;
+    agent.tell(agent_message::Message::PodStatus(observed("1.u1", "web"))).await;
     world.api.until("env", "pods", "default", "web", ready).await;
 
     world.api.put("env", vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME, asleep()).await;
-    agent.until(|a| a.pods.get("u1").is_some_and(|p| p.deletion_grace_seconds == Some(7))).await;
+    agent.until(|a| a.pods.get("1.u1").is_some_and(|p| p.deletion_grace_seconds == Some(7))).await;
     assert_eq!(world.hub.running_asleep("env"), ["pod default/web on worker w1"]);
-    let gone = PodGone { uid: "u1".into(), environment: "env".into(), namespace: "default".into(), name: "web".into() };
+    let gone =
+        PodGone { uid: "1.u1".into(), environment: "env".into(), namespace: "default".into(), name: "web".into() };
     agent.tell(agent_message::Message::PodGone(gone)).await;
-    agent.until(|a| !a.pods.contains_key("u1")).await;
+    agent.until(|a| !a.pods.contains_key("1.u1")).await;
     world.api.until("env", "pods", "default", "web", |p| !ready(p)).await;
     until_stopped(&world).await;
 
     world.api.remove("env", vctl_api::sleep::RESOURCE, "", vctl_api::sleep::NAME).await;
-    agent.until(|a| a.pods.get("u1").is_some_and(|p| p.deletion_grace_seconds.is_none())).await;
-    agent.tell(agent_message::Message::PodStatus(observed("u1", "web"))).await;
+    agent.until(|a| a.pods.get("1.u1").is_some_and(|p| p.deletion_grace_seconds.is_none())).await;
+    agent.tell(agent_message::Message::PodStatus(observed("1.u1", "web"))).await;
     world.api.until("env", "pods", "default", "web", ready).await;
     assert!(world.tasks.shutdown(LIMIT).await);
 }

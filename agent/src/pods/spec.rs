@@ -8,7 +8,7 @@ use vctl_api::agent::{Container, Pod};
 use super::{
     cgroup,
     env::{Facts, expand, variables},
-    label,
+    label, shown_uid,
 };
 use crate::podman::Image;
 
@@ -40,7 +40,13 @@ fn user(pod: &Pod, container: &Container, image: &Image) -> Result<String, Strin
     let gid = own.run_as_group.or(pod_security.run_as_group);
     let image_user = image.user.split(':').next().unwrap_or_default();
     if own.run_as_non_root.or(pod_security.run_as_non_root) == Some(true) {
-        let about = format!("(pod: \"{}_{}({})\", container: {})", pod.name, pod.namespace, pod.uid, container.name);
+        let about = format!(
+            "(pod: \"{}_{}({})\", container: {})",
+            pod.name,
+            pod.namespace,
+            shown_uid(&pod.uid),
+            container.name
+        );
         match uid {
             Some(0) => return Err(format!("container's runAsUser breaks non-root policy {about}")),
             Some(_) => {}

@@ -10,6 +10,7 @@ use super::{
     backoff,
     plan::{ImageState, Live, finished, initialized, is_sidecar, restart_at, restarts},
     record::{ContainerRecord, Exit, Phase, PodRecord},
+    shown_uid,
 };
 
 fn state(state: State) -> ContainerState {
@@ -125,7 +126,7 @@ fn container(
                             container.name,
                             pod.name,
                             pod.namespace,
-                            pod.uid
+                            shown_uid(&pod.uid)
                         ),
                     ),
                 }

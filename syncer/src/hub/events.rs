@@ -16,7 +16,17 @@ use crate::{event::Record, ports::Caller};
 const LIMIT: usize = 4096;
 
 impl Inner {
-    pub(super) fn add_event(&self, tenant: Tenant, worker: &Arc<str>, event: PodEvent) {
+    /// An agent tells what happened to a pod.
+    pub(super) fn pod_event(&self, worker: &Arc<str>, event: PodEvent) {
+        let Some(key) = self.key(&event.environment, &event.namespace, &event.name) else { return };
+        let uid = match self.lock().pods.get(&key) {
+            Some(pod) if pod.on_worker == event.uid && pod.node == *worker => pod.uid.clone(),
+            _ => return,
+        };
+        self.add_event(key.tenant, worker, PodEvent { uid, ..event });
+    }
+
+    fn add_event(&self, tenant: Tenant, worker: &Arc<str>, event: PodEvent) {
         {
             let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
             if events.len() >= LIMIT {

@@ -9,6 +9,7 @@ use vctl_store::Tenant;
 use super::{
     Inner,
     engine::{Work, WorkError},
+    names::{expected, on_worker},
     sleep,
     state::{Pod, PodKey, Token},
 };
@@ -17,7 +18,7 @@ use crate::{
     ports::Caller,
     status::status,
     target::Observation,
-    translate::{Context, TokenSpec, references, translate},
+    translate::{Context, TokenSpec, references},
 };
 
 /// What was found out about a pod before it is handed to its target.
@@ -67,7 +68,7 @@ impl Inner {
             Context { environment: bound.environment.to_string(), ..Context::default() }
         };
         let now = self.now_ms();
-        let observed = match bound.target.expect(&pod, translate(&pod, &context), now) {
+        let observed = match bound.target.expect(&pod, expected(key, &pod, &context), now) {
             Observation::Later => bound.observed.clone(),
             Observation::Now { status, again_ms } => {
                 again = [again, again_ms].into_iter().flatten().min();
@@ -135,6 +136,7 @@ impl Inner {
             };
             let entry = state.pods.entry(key.clone()).or_insert_with(|| Pod {
                 uid: uid.to_owned(),
+                on_worker: on_worker(key.tenant, uid),
                 node: bound.node.clone(),
                 observed: None,
                 gone: false,
@@ -345,7 +347,7 @@ impl Inner {
         {
             let mut state = self.lock();
             match state.pods.get_mut(&key) {
-                Some(pod) if pod.uid == observed.uid && *pod.node == *worker => {
+                Some(pod) if pod.on_worker == observed.uid && *pod.node == *worker => {
                     if pod.observed.as_deref() == Some(&observed) {
                         return;
                     }
@@ -377,23 +379,14 @@ impl Inner {
         {
             let mut state = self.lock();
             match state.pods.get_mut(&key) {
-                Some(pod) if pod.uid == gone.uid && *pod.node == *worker => pod.gone = true,
+                Some(pod) if pod.on_worker == gone.uid && *pod.node == *worker => pod.gone = true,
                 _ => return,
             }
         }
         self.queue.add(Work::Pod(key));
     }
 
-    /// An agent tells what happened to a pod.
-    pub(super) fn pod_event(&self, worker: &Arc<str>, event: agent::PodEvent) {
-        let Some(key) = self.key(&event.environment, &event.namespace, &event.name) else { return };
-        let known = self.lock().pods.get(&key).is_some_and(|p| p.uid == event.uid && p.node == *worker);
-        if known {
-            self.add_event(key.tenant, worker, event);
-        }
-    }
-
-    fn key(&self, environment: &str, namespace: &str, name: &str) -> Option<PodKey> {
+    pub(super) fn key(&self, environment: &str, namespace: &str, name: &str) -> Option<PodKey> {
         let tenant = *self.lock().by_name.get(environment)?;
         Some(PodKey { tenant, namespace: namespace.into(), name: name.into() })
     }

@@ -9,6 +9,7 @@ use vctl_store::Tenant;
 use super::{
     Inner,
     engine::{Work, WorkError, document},
+    names::expected,
     pods::Bound,
     state::PodKey,
 };
@@ -16,7 +17,7 @@ use crate::{
     json::{Json, time},
     ports::Caller,
     target::Observation,
-    translate::{Context, translate},
+    translate::Context,
 };
 
 /// `status.message` of a pod that sleeps.
@@ -74,7 +75,7 @@ impl Inner {
             } else {
                 Context { environment: bound.environment.to_string(), ..Context::default() }
             };
-            if bound.target.expect(&ending, translate(&ending, &context), now) != Observation::Gone {
+            if bound.target.expect(&ending, expected(key, &ending, &context), now) != Observation::Gone {
                 // It reports when it has ended.
                 return Ok(());
             }

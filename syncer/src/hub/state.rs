@@ -71,6 +71,8 @@ impl Worker {
 #[derive(Debug)]
 pub(super) struct Pod {
     pub(super) uid: String,
+    /// What workers call it: [`super::names::on_worker`].
+    pub(super) on_worker: String,
     pub(super) node: Arc<str>,
     pub(super) observed: Option<Arc<agent::PodStatus>>,
     /// Nothing of it is left on the worker.
@@ -108,7 +110,7 @@ impl State {
             self.networks.remove(&at);
         }
         if let Some(worker) = self.workers.get(&pod.node) {
-            worker.target.forget(&pod.uid);
+            worker.target.forget(&pod.on_worker);
         }
         Some((pod, unneeded))
     }

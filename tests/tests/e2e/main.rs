@@ -5,6 +5,7 @@ mod bad_input;
 mod client;
 mod console;
 mod containers_podman;
+mod copies_podman;
 mod crash;
 mod custom_resources;
 mod dash;

@@ -128,6 +128,7 @@ pub(super) fn common_name(cluster: &str) -> String {
 }
 
 fn under_way(name: &str, until: Timestamp) -> ApiError {
+    let until = Timestamp::from_second(until.as_second()).unwrap_or(until);
     ApiError {
         code: 409,
         reason: "Conflict",

@@ -50,7 +50,7 @@ impl Kubeconfig {
             return print(&kubeconfig);
         }
         let path = own_kubeconfig()?;
-        let context = merge_into(&path, &kubeconfig).await?;
+        let context = merge_into(&path, &kubeconfig, Current::New).await?;
         print(&format!("{} has context {context}, which is the current one\n", path.display()))
     }
 }
@@ -100,9 +100,18 @@ pub(super) fn own_kubeconfig() -> Result<PathBuf, CliError> {
     Ok(PathBuf::from(home).join(".kube").join("config"))
 }
 
+/// Which context is the current one after a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Current {
+    /// That of the new kubeconfig.
+    New,
+    /// The same as before; that of the new kubeconfig when there was none.
+    Kept,
+}
+
 /// Merges a kubeconfig into a file: same names are replaced, everything else stays as it is. The file is replaced at once or not
-/// at all, under the lock that kubectl takes too. Returns the name of the new current context.
-pub(super) async fn merge_into(path: &Path, new: &str) -> Result<String, CliError> {
+/// at all, under the lock that kubectl takes too. Returns the name of the new kubeconfig's context.
+pub(super) async fn merge_into(path: &Path, new: &str, current: Current) -> Result<String, CliError> {
     // A link stays a link: what it points to is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(dir) = path.parent() {
@@ -114,7 +123,7 @@ pub(super) async fn merge_into(path: &Path, new: &str) -> Result<String, CliErro
         Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
         Err(e) => return Err(CliError::file(path)(e)),
     };
-    let (merged, context) = merge(&old, new).map_err(|why| {
+    let (merged, context) = merge(&old, new, current).map_err(|why| {
         CliError::Failed(format!(
             "{}: {why}; nothing was changed. Mend it, or print with `vctl kubeconfig NAME`",
             path.display()
@@ -125,7 +134,7 @@ pub(super) async fn merge_into(path: &Path, new: &str) -> Result<String, CliErro
 }
 
 /// Pure part of merging.
-fn merge(old: &str, new: &str) -> Result<(String, String), String> {
+fn merge(old: &str, new: &str, current: Current) -> Result<(String, String), String> {
     let mapping = |text: &str| match serde_yaml::from_str::<Value>(text).map_err(|e| e.to_string())? {
         Value::Null => Ok(Mapping::new()),
         Value::Mapping(mapping) => Ok(mapping),
@@ -159,7 +168,10 @@ fn merge(old: &str, new: &str) -> Result<(String, String), String> {
         }
     }
     let context = new.get("current-context").and_then(Value::as_str).unwrap_or_default().to_owned();
-    old.insert("current-context".into(), context.clone().into());
+    let before = old.get("current-context").and_then(Value::as_str).unwrap_or_default();
+    if current == Current::New || before.is_empty() {
+        old.insert("current-context".into(), context.clone().into());
+    }
     serde_yaml::to_string(&old).map(|text| (text, context)).map_err(|e| e.to_string())
 }
 
@@ -229,10 +241,10 @@ mod tests {
     async fn merging_keeps_everything_and_replaces_its_own() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("kube").join("config");
-        assert_eq!(merge_into(&path, NEW).await.expect("new file"), "vctl_one");
+        assert_eq!(merge_into(&path, NEW, Current::New).await.expect("new file"), "vctl_one");
         fs::write(&path, OLD).expect("write");
-        merge_into(&path, NEW).await.expect("merged");
-        merge_into(&path, &NEW.replace("https://b", "https://c")).await.expect("merged again");
+        merge_into(&path, NEW, Current::New).await.expect("merged");
+        merge_into(&path, &NEW.replace("https://b", "https://c"), Current::New).await.expect("merged again");
         let merged: Value = serde_yaml::from_str(&fs::read_to_string(&path).expect("read")).expect("yaml");
         let old: Value = serde_yaml::from_str(OLD).expect("yaml");
         for list in ["clusters", "users", "contexts"] {
@@ -241,6 +253,11 @@ mod tests {
         }
         assert_eq!(merged["clusters"][1]["cluster"]["server"], "https://c");
         assert_eq!((&merged["current-context"], &merged["preferences"]), (&"vctl_one".into(), &old["preferences"]));
+        for (old, current) in [(OLD, "mine"), ("", "vctl_one")] {
+            let (text, context) = merge(old, NEW, Current::Kept).expect("merged");
+            let merged: Value = serde_yaml::from_str(&text).expect("yaml");
+            assert_eq!((&merged["current-context"], &*context), (&current.into(), "vctl_one"));
+        }
         let left: Vec<_> = fs::read_dir(dir.path().join("kube")).expect("dir").collect();
         assert_eq!(left.len(), 1, "neither lock nor half-written file stays: {left:?}");
         #[cfg(unix)]
@@ -256,7 +273,7 @@ mod tests {
         let path = dir.path().join("config");
         for broken in ["a: [", "- 1\n", "apiVersion: v2\n", "clusters: 5\n"] {
             fs::write(&path, broken).expect("write");
-            let error = merge_into(&path, NEW).await.expect_err(broken).to_string();
+            let error = merge_into(&path, NEW, Current::New).await.expect_err(broken).to_string();
             assert!(error.contains("nothing was changed"), "{error}");
             assert_eq!(fs::read_to_string(&path).expect("read"), broken);
         }

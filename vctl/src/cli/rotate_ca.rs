@@ -9,7 +9,7 @@ use super::{
     Client, Global,
     client::segment,
     error::CliError,
-    kubeconfig::{fetch, merge_into, own_kubeconfig},
+    kubeconfig::{Current, fetch, merge_into, own_kubeconfig},
     output::print,
     progress,
 };
@@ -20,14 +20,28 @@ pub(crate) struct RotateCa {
     /// Name of the environment
     name: String,
     /// How long certificates of the old authority still count, such as 30m or 24h [default: 24h]
-    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "now")]
+    #[arg(long, value_name = "TIME", value_parser = overlap, conflicts_with = "now")]
     overlap: Option<Duration>,
     /// Drop the old authority at once: kubeconfigs from before stop working. Ends an overlap that is under way
     #[arg(long)]
     now: bool,
-    /// Merge a new kubeconfig into ~/.kube/config (or the first file of KUBECONFIG)
+    /// Merge a new kubeconfig into ~/.kube/config (or the first file of KUBECONFIG); the current context stays what it is
     #[arg(long)]
     merge: bool,
+}
+
+/// Longest overlap that a server takes.
+const OVERLAP_LIMIT: Duration = Duration::from_hours(LIMIT_DAYS * 24);
+const LIMIT_DAYS: u64 = 90;
+
+fn overlap(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err("to drop the old authority at once, say --now".to_owned()),
+        long if long > OVERLAP_LIMIT => {
+            Err(format!("at most {LIMIT_DAYS}d; to drop the old authority at once, say --now"))
+        }
+        overlap => Ok(overlap),
+    }
 }
 
 /// `90s`, `30m`, `24h`, `7d`.
@@ -56,7 +70,7 @@ impl RotateCa {
         if self.merge {
             let kubeconfig = fetch(&client, name).await?;
             let file = own_kubeconfig()?;
-            let context = merge_into(&file, &kubeconfig).await?;
+            let context = merge_into(&file, &kubeconfig, Current::Kept).await?;
             return print(&format!("{} has context {context} of the new authority\n", file.display()));
         }
         print(&format!(
@@ -68,6 +82,15 @@ impl RotateCa {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_overlap_has_a_limit() {
+        assert_eq!(overlap("1s"), Ok(Duration::from_secs(1)));
+        assert_eq!(overlap(&format!("{LIMIT_DAYS}d")), Ok(OVERLAP_LIMIT));
+        for text in ["0s", "200d"] {
+            assert!(overlap(text).expect_err(text).contains("--now"), "{text}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

@@ -7,6 +7,7 @@ use crate::{
         backoff, cgroup,
         plan::{ImageState, finished, restart_at, restarts},
         record::{Exit, Phase},
+        shown_uid,
     },
     streams::logs,
 };
@@ -99,7 +100,7 @@ impl Worker {
         let record = record.clone();
         let again = self.pod.deletion_grace_seconds.is_none() && !finished(&self.pod, &self.record);
         if again && restart_at(&record, &exit) > exit.finished_ms && restarts(&self.pod.restart_policy, &exit) {
-            let pod = format!("{}_{}({})", self.pod.name, self.pod.namespace, self.pod.uid);
+            let pod = format!("{}_{}({})", self.pod.name, self.pod.namespace, shown_uid(&self.pod.uid));
             self.event(true, "BackOff", format!("Back-off restarting failed container {name} in pod {pod}"), name);
         }
         tracing::debug!(pod = %self.pod.uid, container = name, code = exit.code, wait = %backoff::show(backoff::restart_delay_ms(record.crashes)), "container ended");
