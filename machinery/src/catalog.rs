@@ -81,6 +81,8 @@ impl Descriptor {
 pub struct Catalog {
     kubernetes: MinorVersion,
     rows: Vec<Arc<Descriptor>>,
+    /// What [`crate::openapi::v3_index`] says of it.
+    openapi: OnceLock<Arc<[(String, String)]>>,
 }
 
 impl Catalog {
@@ -93,7 +95,11 @@ impl Catalog {
     pub fn of(kubernetes: MinorVersion) -> &'static Self {
         static BUILTIN: [OnceLock<Catalog>; MinorVersion::NEWEST.index() + 1] =
             [const { OnceLock::new() }; MinorVersion::NEWEST.index() + 1];
-        BUILTIN[kubernetes.index()].get_or_init(|| Self { kubernetes, rows: builtin::rows(kubernetes) })
+        BUILTIN[kubernetes.index()].get_or_init(|| Self {
+            kubernetes,
+            rows: builtin::rows(kubernetes),
+            openapi: OnceLock::new(),
+        })
     }
 
     /// The version of Kubernetes.
@@ -128,6 +134,11 @@ impl Catalog {
     pub fn with(&self, rows: impl IntoIterator<Item = Arc<Descriptor>>) -> Self {
         let mut all = self.rows.clone();
         all.extend(rows);
-        Self { kubernetes: self.kubernetes, rows: all }
+        Self { kubernetes: self.kubernetes, rows: all, openapi: OnceLock::new() }
+    }
+
+    /// The index of its documents, made on first use.
+    pub(crate) fn openapi_index(&self, make: impl FnOnce() -> Vec<(String, String)>) -> &[(String, String)] {
+        self.openapi.get_or_init(|| make().into())
     }
 }

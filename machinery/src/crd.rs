@@ -32,7 +32,7 @@ use serde_json::Value;
 pub(crate) use format::{is_request_uri, matches as matches_format, parse_duration};
 pub use jsonpath::JsonPath;
 pub use pattern::Pattern;
-pub(crate) use pattern::compile as compile_pattern;
+pub(crate) use pattern::{Program as PatternProgram, compile as compile_pattern};
 use schema::Schema;
 
 use crate::validate::FieldError;

@@ -1,6 +1,6 @@
 //! OpenAPI v2 and v3 documents from the catalog and the schemas.
 //!
-//! Documents are made when asked for and not kept; the index's hashes come from what they are made of, so that they need no document.
+//! Documents are made when asked for and not kept; hashes come from what they are made of, so that they need no document.
 
 mod custom;
 mod gnostic;
@@ -29,37 +29,54 @@ fn info(catalog: &Catalog) -> Value {
     json!({ "title": "Kubernetes", "version": catalog.kubernetes().git_version() })
 }
 
-/// The index at `/openapi/v3`: path (`api/v1`, `apis/apps/v1`) to content hash.
-pub fn v3_index(catalog: &Catalog) -> Vec<(String, String)> {
-    let mut hashes: Vec<(String, Sha256)> = Vec::new();
-    for row in catalog.rows() {
-        let path = path_of(row);
-        let at = hashes.iter().position(|(p, _)| *p == path).unwrap_or_else(|| {
-            let mut start = Sha256::new();
-            start.update(env!("CARGO_PKG_VERSION"));
-            start.update([catalog.kubernetes().number()]);
-            start.update(include_str!("../facts/schema.txt"));
-            hashes.push((path, start));
-            hashes.len() - 1
-        });
-        hashes[at].1.update(format!("{row:?}"));
+fn hex(hash: Sha256) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in hash.finalize() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02X}");
     }
-    hashes
-        .into_iter()
-        .map(|(path, hash)| {
-            let mut text = String::new();
-            for byte in hash.finalize() {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{byte:02X}");
-            }
-            (path, text)
-        })
-        .collect()
+    text
+}
+
+/// The index at `/openapi/v3`: path (`api/v1`, `apis/apps/v1`) to hash of what determines the document. Made once for a catalog.
+pub fn v3_index(catalog: &Catalog) -> &[(String, String)] {
+    catalog.openapi_index(|| {
+        let mut start = Sha256::new();
+        start.update(env!("CARGO_PKG_VERSION"));
+        start.update([catalog.kubernetes().number()]);
+        start.update(include_str!("../facts/schema.txt"));
+        let mut hashes: Vec<(String, Sha256)> = Vec::new();
+        for row in catalog.rows() {
+            let path = path_of(row);
+            let at = hashes.iter().position(|(p, _)| *p == path).unwrap_or_else(|| {
+                hashes.push((path, start.clone()));
+                hashes.len() - 1
+            });
+            hashes[at].1.update(format!("{row:?}"));
+        }
+        hashes.into_iter().map(|(path, hash)| (path, hex(hash))).collect()
+    })
+}
+
+/// Hash of what determines the `/openapi/v2` document.
+pub fn v2_hash(catalog: &Catalog) -> String {
+    let mut hash = Sha256::new();
+    for (path, of) in v3_index(catalog) {
+        hash.update(path);
+        hash.update([0]);
+        hash.update(of);
+    }
+    hex(hash)
+}
+
+/// The rows that the document of a path of the index describes.
+pub fn v3_rows<'c>(catalog: &'c Catalog, path: &'c str) -> impl Iterator<Item = &'c Descriptor> {
+    catalog.rows().iter().map(|r| &**r).filter(move |r| path_of(r) == path)
 }
 
 /// The document of one path of the index.
 pub fn v3(catalog: &Catalog, path: &str) -> Option<Value> {
-    let rows: Vec<&Descriptor> = catalog.rows().iter().map(|r| &**r).filter(|r| path_of(r) == path).collect();
+    let rows: Vec<&Descriptor> = v3_rows(catalog, path).collect();
     if rows.is_empty() {
         return None;
     }
@@ -117,7 +134,7 @@ mod tests {
     fn every_reference_leads_somewhere() {
         let of = |version| {
             let catalog = Catalog::of(version);
-            let documents = v3_index(catalog).into_iter().map(|(path, _)| v3(catalog, &path).unwrap());
+            let documents = v3_index(catalog).iter().map(|(path, _)| v3(catalog, path).unwrap());
             documents.chain([v2(catalog)]).collect::<Vec<_>>()
         };
         for document in MinorVersion::all().flat_map(of) {
@@ -203,6 +220,8 @@ mod tests {
         assert!(index.iter().any(|(path, _)| path == "apis/example.com/v1"));
         assert!(v3_index(catalog).iter().all(|entry| index.contains(entry)));
         assert!(v3(&more, "apis/example.com/v1").is_some());
+        assert!(v3_rows(&more, "apis/example.com/v1").all(|r| r.custom));
+        assert_ne!(v2_hash(catalog), v2_hash(&more));
         assert!(v3(&more, "apis/nobody/v1").is_none());
     }
 }

@@ -1,8 +1,9 @@
-//! What every service repeats: tracked tasks and shutdown, telemetry, measurements, TLS and certificates, time.
+//! What every service repeats: tracked tasks and shutdown, heavy work, telemetry, measurements, TLS and certificates, time.
 //!
 //! Layer L1.
 
 pub mod clock;
+pub mod heavy;
 pub mod metrics;
 pub mod pki;
 pub mod renewal;

@@ -37,7 +37,8 @@ use crate::{
     in_process::{Cluster, InProcess},
     keys::KeysDocument,
     plane::{self, Plane, Shared},
-    server, storage,
+    server::{self, openapi::Documents},
+    storage,
     streams::PodStreams,
     user::{MASTERS, User},
     views::{Views, WatchCounters},
@@ -95,14 +96,21 @@ pub struct ControlPlanes {
 const SWEEP: Duration = Duration::from_secs(15);
 
 impl ControlPlanes {
+    /// What is kept of all clusters' OpenAPI documents.
+    #[cfg(test)]
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.shared.documents
+    }
+
     /// Serves the clusters in `store`. Two tasks for all of them belong to `tasks`: one follows the store's feed, one forgets idle
     /// clusters.
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
         let (metrics, views, fairness) = (AllMetrics::default(), Views::default(), Fairness::new(config.seats));
-        let activity = Activity::default();
-        let shared =
-            Arc::new(Shared { store, config, streams, fairness, tasks: tasks.clone(), metrics, views, activity });
+        let (activity, documents) = (Activity::default(), Documents::default());
+        let tasks_of = tasks.clone();
+        let shared = Shared { store, config, streams, fairness, tasks: tasks_of, metrics, views, activity, documents };
+        let shared = Arc::new(shared);
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
         let follower = this.clone();

@@ -63,12 +63,17 @@ fn compiled(spec: &Value, version: &Value) -> Arc<Version> {
     for byte in hash.finalize() {
         id.push_str(&format!("{byte:02x}"));
     }
-    let mut shared = SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let shared = || SHARED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(version) = shared().get(&id).and_then(Weak::upgrade) {
+        return version;
+    }
+    // It takes its time, and others want theirs meanwhile.
+    let version = Arc::new(Version::new(spec, version, id.clone()));
+    let mut shared = shared();
     if let Some(version) = shared.get(&id).and_then(Weak::upgrade) {
         return version;
     }
     shared.retain(|_, version| version.strong_count() > 0);
-    let version = Arc::new(Version::new(spec, version, id.clone()));
     shared.insert(id, Arc::downgrade(&version));
     version
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use serde_json::Value;
 use vctl_machinery::{apply::Manager, catalog::Descriptor, schema, status::ApiError};
+use vctl_runtime::heavy;
 use vctl_store::{Entry, Expect, Key, Revision, StoreError, Write};
 
 use crate::{convert, document, keys::seconds, plane::Plane, resource_metrics, storage, user::User};
@@ -36,6 +37,8 @@ pub(crate) struct Call {
     pub dry_run: bool,
     pub manager: String,
     pub validation: FieldValidation,
+    /// Bytes of the request's body.
+    pub size: usize,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -47,6 +50,7 @@ impl Call {
             dry_run: false,
             manager,
             validation: FieldValidation::default(),
+            size: 0,
             warnings: Mutex::default(),
         }
     }
@@ -57,6 +61,15 @@ impl Call {
         if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
+    }
+
+    /// Validates: as heavy work where the request or the object that is stored is large, and definitions in any case, for a small one may
+    /// have much to compile.
+    pub(crate) async fn validated<T>(&self, target: &Target, stored: usize, work: impl FnOnce() -> T) -> T {
+        if target.descriptor.group == "apiextensions.k8s.io" {
+            return heavy::run(work).await;
+        }
+        heavy::sized(self.size.max(stored), work).await
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {

@@ -17,6 +17,7 @@ use vctl_machinery::{
     version::MinorVersion,
 };
 use vctl_runtime::{
+    heavy,
     pki::{Identity, Validity},
     renewal::Renewing,
     serve::Tls,
@@ -40,7 +41,9 @@ use crate::{
     document,
     fairness::{self, Fairness},
     keys::{self, FrontProxy, Keys, KeysDocument},
-    resource_metrics, storage,
+    resource_metrics,
+    server::openapi::Documents,
+    storage,
     streams::PodStreams,
     user::User,
     views::Views,
@@ -62,6 +65,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: AllMetrics,
     pub(crate) views: Views,
     pub(crate) activity: Activity,
+    pub(crate) documents: Documents,
 }
 
 /// One virtual control plane.
@@ -237,9 +241,14 @@ impl Plane {
             before => before.as_ref().map(|(_, served)| served.converters.clone()),
         };
         let definitions = self.objects(custom::DEFINITIONS, None).await?;
-        let rows = custom::rows(&definitions);
         let builtin = builtin(self.keys.kubernetes);
-        let catalog = if rows.is_empty() { builtin } else { Arc::new(builtin.with(rows)) };
+        let catalog = if definitions.is_empty() {
+            builtin
+        } else {
+            // To compile them may take its time.
+            let rows = heavy::run(|| custom::rows(&definitions)).await;
+            if rows.is_empty() { builtin } else { Arc::new(builtin.with(rows)) }
+        };
         let served = Served { catalog, converters: Arc::new(Converters::new(&definitions, before.as_deref())) };
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, served.clone()));
         Ok(served)

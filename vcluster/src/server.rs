@@ -9,6 +9,7 @@ mod listing;
 mod metrics;
 mod negotiate;
 mod objects;
+pub(crate) mod openapi;
 mod pods;
 mod proxy;
 pub(crate) mod respond;

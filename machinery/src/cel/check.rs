@@ -102,7 +102,7 @@ impl Checker<'_> {
                     ("matches", Some(Node::Literal(Value::String(text)))) => Some(text.clone()),
                     _ => None,
                 };
-                if let Some(why) = regex.and_then(|r| crate::crd::Pattern::new(&r).error().map(str::to_owned)) {
+                if let Some(why) = regex.and_then(|r| crate::crd::Pattern::new(&r).error()) {
                     let place = arguments.last().map_or(at, |a| a.at);
                     self.fail(place, format!("invalid matches argument: {why}"));
                 }

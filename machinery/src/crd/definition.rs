@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{errors, field_path, openapi, schema::Schema};
+use super::{errors, field_path, openapi, pattern::budget, schema::Schema};
 use crate::{names, validate::FieldError};
 
 /// Selectable fields that a version may have.
@@ -18,7 +18,7 @@ pub fn validate_create(definition: &Value, found: &mut Vec<FieldError>) {
     if name != wanted {
         found.push(errors::invalid("metadata.name", &name.into(), "must be spec.names.plural+\".\"+spec.group"));
     }
-    validate_spec(spec, None, found);
+    budget::within(|| validate_spec(spec, None, found));
     stored_versions(definition, found);
     approval(definition, None, found);
     if spec.get("preserveUnknownFields") == Some(&Value::Bool(true)) {
@@ -33,7 +33,7 @@ pub fn validate_create(definition: &Value, found: &mut Vec<FieldError>) {
 /// Checks a changed definition. What it had before is let be where upstream does.
 pub fn validate_update(new: &Value, old: &Value, found: &mut Vec<FieldError>) {
     let (spec, was) = (&new["spec"], &old["spec"]);
-    validate_spec(spec, Some(was), found);
+    budget::within(|| validate_spec(spec, Some(was), found));
     let established = old
         .pointer("/status/conditions")
         .and_then(Value::as_array)

@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 use super::{Pattern, errors};
 use crate::validate::FieldError;
 
+/// Longest pattern that an error shows, in bytes.
+const SHOWN: usize = 1024;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -157,7 +160,12 @@ fn junctors(s: &Value, skip_any: bool, skip_first_all: bool, path: &str, found: 
     let pattern = text(s, "pattern");
     if let Some(why) = Pattern::new(pattern).error().filter(|_| !pattern.is_empty()) {
         let why = format!("must be a valid regular expression, but isn't: {why}");
-        found.push(errors::invalid(&format!("{path}.pattern"), &pattern.into(), &why));
+        let at = format!("{path}.pattern");
+        found.push(if pattern.len() > SHOWN {
+            errors::invalid_omitted(&at, &why)
+        } else {
+            errors::invalid(&at, &pattern.into(), &why)
+        });
     }
 }
 

@@ -79,7 +79,7 @@ impl Call {
             strategy::prepare_create(descriptor, &mut new);
             let mut more = admission::allocate_create(self, &target, &mut new).await?;
             defaults::apply(descriptor, &mut new);
-            let errors = validate::create(descriptor, &new);
+            let errors = self.validated(&target, 0, || validate::create(descriptor, &new)).await;
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));
             }

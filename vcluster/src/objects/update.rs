@@ -180,7 +180,10 @@ impl Call {
             let errors = match target.subresource.as_str() {
                 // A binding has been checked as what it is.
                 "binding" => Vec::new(),
-                subresource => validate::update(descriptor, subresource, &new, &old),
+                subresource => {
+                    let validate = || validate::update(descriptor, subresource, &new, &old);
+                    self.validated(target, entry.value.len(), validate).await
+                }
             };
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));

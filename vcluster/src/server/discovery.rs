@@ -1,4 +1,4 @@
-//! What the cluster serves: legacy and aggregated discovery, and OpenAPI.
+//! What the cluster serves: legacy and aggregated discovery, and the index of its OpenAPI documents.
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -60,25 +60,13 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
             Some(list) => list,
             None => return Ok(None),
         },
-        ["openapi", "v2"] => {
-            let accepted = negotiate::clauses(&context.headers);
-            let json = |c: &negotiate::Clause| matches!(&*c.media, "application/json" | "*/*" | "application/*");
-            // kubectl before 1.29 takes nothing else; the answer's type has a dot where the request's has an @, as upstream's.
-            if accepted.iter().any(|c| c.media == "application/com.github.proto-openapi.spec.v2@v1.0+protobuf") {
-                let media_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-                return Ok(Some(respond::bytes(StatusCode::OK, media_type, openapi::v2_protobuf(&catalog))));
-            }
-            if !accepted.is_empty() && !accepted.iter().any(json) {
-                return Err(ApiError::not_acceptable("only the following media types are accepted: application/json"));
-            }
-            return respond_hashed(context, &openapi::v2(&catalog)).map(Some);
-        }
+        ["openapi", "v2"] => return super::openapi::v2(context, &catalog).await,
         ["openapi", "v3"] => {
             let mut paths: serde_json::Map<String, Value> = openapi::v3_index(&catalog)
-                .into_iter()
+                .iter()
                 .map(|(path, hash)| {
                     let url = format!("/openapi/v3/{path}?hash={hash}");
-                    (path, json!({ "serverRelativeURL": url }))
+                    (path.clone(), json!({ "serverRelativeURL": url }))
                 })
                 .collect();
             aggregation::merge_openapi(&context.plane, &catalog, &mut paths).await?;
@@ -90,10 +78,7 @@ pub(crate) async fn serve(context: &Context) -> Result<Option<Response<Body>>, A
             }
             json!({ "paths": paths })
         }
-        ["openapi", "v3", rest @ ..] => match openapi::v3(&catalog, &rest.join("/")) {
-            Some(document) => return respond_hashed(context, &document).map(Some),
-            None => return Ok(None),
-        },
+        ["openapi", "v3", rest @ ..] => return super::openapi::v3(context, &catalog, rest.join("/")).await,
         _ => return Ok(None),
     };
     let accept = Accept {

@@ -9,6 +9,7 @@ use vctl_machinery::{
     catalog::{Catalog, Descriptor},
     status::ApiError,
 };
+use vctl_runtime::heavy;
 
 use super::{
     Context, actions, body, listing,
@@ -142,7 +143,7 @@ impl Special {
                 let limit = context.plane.shared.config.max_body;
                 let (parts, stream) = request.into_parts();
                 let bytes = body::read(stream, &parts.headers, limit).await?;
-                let (object, _) = body::object(&bytes, &parts.headers)?;
+                let (object, _) = heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await?;
                 let answer = actions::create(&call, &catalog, target, object).await?;
                 respond::object(StatusCode::CREATED, &answer, &accept, &context.headers, &call.take_warnings())
             }
@@ -150,15 +151,16 @@ impl Special {
     }
 }
 
-/// Reads and parses the body and checks that it is of the descriptor's kind; also returns duplicate fields.
+/// Reads and parses the body and checks that it is of the descriptor's kind; also returns duplicate fields, and how large it was.
 async fn read_object(
     context: &Context,
     descriptor: &Descriptor,
     request: Request<Body>,
-) -> Result<(Value, Vec<String>), ApiError> {
+) -> Result<(Value, Vec<String>, usize), ApiError> {
     let (parts, stream) = request.into_parts();
     let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
-    let (mut object, noted) = body::object(&bytes, &parts.headers).map_err(|mut e| {
+    let parsed = heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await;
+    let (mut object, noted) = parsed.map_err(|mut e| {
         e.message = e.message.replacen(body::UNKNOWN_TYPE, &descriptor.kind, 1);
         e
     })?;
@@ -178,7 +180,11 @@ async fn read_object(
         )));
     }
     of_kind(descriptor, &mut object)?;
-    Ok((object, noted))
+    Ok((object, noted, bytes.len()))
+}
+
+async fn read_patch(bytes: &[u8], yaml: bool) -> Result<(Value, Vec<String>), ApiError> {
+    heavy::sized(bytes.len(), || body::patch(bytes, yaml)).await
 }
 
 /// 400 unless the object is of the descriptor's kind and version; what it leaves out is filled in.
@@ -330,9 +336,10 @@ async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiE
 
 async fn create(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
-    let call = context.call()?;
-    let (mut object, noted) = read_object(&context, &target.descriptor, request).await?;
-    call.check(&target.descriptor, &mut object, noted)?;
+    let mut call = context.call()?;
+    let (mut object, noted, size) = read_object(&context, &target.descriptor, request).await?;
+    call.size = size;
+    heavy::sized(size, || call.check(&target.descriptor, &mut object, noted)).await?;
     let created = call.create_owned(&target, object, true).await?;
     if show::is_whole(&target, &accept)
         && let Some((document, revision)) = &created.stored
@@ -345,16 +352,17 @@ async fn create(context: Context, target: Target, request: Request<Body>) -> Res
 
 async fn update(context: Context, target: Target, request: Request<Body>) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
-    let call = context.call()?;
+    let mut call = context.call()?;
     let changed = if target.subresource == "scale" {
         let (parts, stream) = request.into_parts();
         let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
-        let (object, _) = body::object(&bytes, &parts.headers)?;
+        let (object, _) = heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await?;
         let object = call.modify(&target, true, |_| Ok(object.clone())).await?;
         crate::objects::update::Changed { object, created: false }
     } else {
-        let (mut object, noted) = read_object(&context, &target.descriptor, request).await?;
-        call.check(&target.descriptor, &mut object, noted)?;
+        let (mut object, noted, size) = read_object(&context, &target.descriptor, request).await?;
+        call.size = size;
+        heavy::sized(size, || call.check(&target.descriptor, &mut object, noted)).await?;
         call.replace(&target, object).await?
     };
     let status = if changed.created { StatusCode::CREATED } else { StatusCode::OK };
@@ -367,12 +375,13 @@ async fn patch(context: Context, target: Target, request: Request<Body>) -> Resu
     let (parts, stream) = request.into_parts();
     let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
     let media = body::media_type(&parts.headers);
+    call.size = bytes.len();
     let patch = match media.as_str() {
-        JSON_PATCH => Patch::Json(body::patch(&bytes, false)?.0),
-        MERGE_PATCH => Patch::Merge(body::patch(&bytes, false)?.0),
-        STRATEGIC_PATCH if !target.descriptor.custom => Patch::Strategic(body::patch(&bytes, false)?.0),
+        JSON_PATCH => Patch::Json(read_patch(&bytes, false).await?.0),
+        MERGE_PATCH => Patch::Merge(read_patch(&bytes, false).await?.0),
+        STRATEGIC_PATCH if !target.descriptor.custom => Patch::Strategic(read_patch(&bytes, false).await?.0),
         APPLY_PATCH => {
-            let (mut configuration, noted) = body::patch(&bytes, true)?;
+            let (mut configuration, noted) = read_patch(&bytes, true).await?;
             if context.query.get("fieldManager").is_empty() {
                 return Err(patch_error(
                     "fieldManager",
@@ -381,7 +390,7 @@ async fn patch(context: Context, target: Target, request: Request<Body>) -> Resu
                 ));
             }
             of_kind(&target.descriptor, &mut configuration)?;
-            call.check(&target.descriptor, &mut configuration, noted)?;
+            heavy::sized(bytes.len(), || call.check(&target.descriptor, &mut configuration, noted)).await?;
             crate::objects::create::place(&target, &mut configuration)?;
             Patch::Apply { configuration, force: context.query.flag("force") }
         }
@@ -422,7 +431,11 @@ async fn delete_options(
 ) -> Result<(DeleteOptions, Value), ApiError> {
     let (parts, stream) = request.into_parts();
     let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
-    let mut options = if bytes.is_empty() { json!({}) } else { body::object(&bytes, &parts.headers)?.0 };
+    let mut options = if bytes.is_empty() {
+        json!({})
+    } else {
+        heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await?.0
+    };
     let query = &context.query;
     if bytes.is_empty() {
         if let Ok(seconds) = query.get("gracePeriodSeconds").parse::<i64>() {

@@ -284,3 +284,62 @@ async fn a_deleted_definition_takes_its_objects_and_frees_its_names() {
     until(&f, others, |status, _| status == StatusCode::OK).await;
     f.ok("POST", DEFINITIONS, definition()).await;
 }
+
+/// As many ask at the same time as want to: a document is built once for all clusters, and not at all for who has it.
+#[tokio::test]
+async fn documents_of_openapi_are_built_once() {
+    let f = Fixture::new().await;
+    let documents = f.planes.documents();
+    let gzip = [("accept-encoding", "gzip")];
+    let all = (0..16).map(|_| f.raw(&f.admin, &gzip, "GET", "/openapi/v2", Value::Null));
+    let all = futures::future::join_all(all).await;
+    assert_eq!(documents.builds(), 1);
+    let etag = all[0].headers()["etag"].to_str().unwrap().to_owned();
+    assert!(all.iter().all(|r| r.status() == StatusCode::OK && r.headers()["etag"] == etag.as_str()));
+    assert_eq!(all[0].headers()["content-encoding"], "gzip");
+    let plain = f.ok("GET", "/openapi/v2", Value::Null).await;
+    let packed = all.into_iter().next().unwrap().into_body().collect().await.unwrap().to_bytes();
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*packed), &mut text).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), plain);
+
+    // Another cluster has the same.
+    let name = vctl_api::names::EnvironmentName::new("other").unwrap();
+    f.planes.create(&name, Vec::new()).await.unwrap();
+    let admin = super::peer(&f.planes, &name).await;
+    let request = http::Request::get("/openapi/v2").body(axum::body::Body::empty()).unwrap();
+    let response = f.planes.handle("other", request, admin).await;
+    assert_eq!((response.status(), &response.headers()["etag"]), (StatusCode::OK, &etag.parse().unwrap()));
+    assert_eq!(documents.builds(), 1);
+
+    // With a definition it is another one; who has it, or knows what it is called, needs none to be built.
+    f.ok("POST", DEFINITIONS, definition()).await;
+    let index = f.ok("GET", "/openapi/v3", Value::Null).await;
+    let url = index["paths"]["apis/stable.example.com/v1"]["serverRelativeURL"].as_str().unwrap();
+    let known = format!("\"{}\"", url.split_once("hash=").unwrap().1);
+    let headers = [("if-none-match", known.as_str())];
+    assert_eq!(f.raw(&f.admin, &headers, "GET", url, Value::Null).await.status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(documents.builds(), 1);
+    let headers = [("if-none-match", etag.as_str())];
+    for _ in 0..3 {
+        assert_eq!(f.raw(&f.admin, &headers, "GET", "/openapi/v2", Value::Null).await.status(), StatusCode::OK);
+        assert_eq!(f.raw(&f.admin, &[], "GET", url, Value::Null).await.headers()["etag"], known.as_str());
+    }
+    assert_eq!(documents.builds(), 3);
+}
+
+/// Were they compiled, this would take gigabytes.
+#[tokio::test]
+async fn patterns_that_take_too_much_are_refused_where_they_stand() {
+    let f = Fixture::new().await;
+    let mut definition = definition();
+    let patterns =
+        (0..3000).map(|n| (format!("f{n:04}"), json!({ "type": "string", "pattern": format!("(a{{900}}){{8}}{n}") })));
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
+        json!({ "type": "object", "properties": patterns.collect::<serde_json::Map<_, _>>() });
+    let (status, refused) = f.send("POST", DEFINITIONS, definition).await;
+    assert_eq!((status, &refused["reason"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("Invalid")));
+    let causes = refused["details"]["causes"].as_array().unwrap();
+    let last = causes.iter().find(|c| c["field"].as_str().unwrap().ends_with("properties[f2999].pattern")).unwrap();
+    assert!(last["message"].as_str().unwrap().contains("all patterns together are too large"), "{last}");
+}

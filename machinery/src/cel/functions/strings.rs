@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::NO_OVERLOAD;
-use crate::{cel::value::Value, crd::compile_pattern};
+use crate::{
+    cel::value::Value,
+    crd::{PatternProgram as Program, compile_pattern},
+};
 
 /// Longest text that a function makes: what `join` and `replace` could blow up to is not made.
 const MAX_LENGTH: usize = 10 << 20;
@@ -62,20 +65,20 @@ pub(in crate::cel) fn call(function: &str, member: bool, values: &[Value]) -> Op
         ("join", [Value::List(list), Value::String(by)]) => join(&list.items, by),
         ("format", [Value::String(of), Value::List(list)]) => format(of, &list.items),
         ("find", [Value::String(of), Value::String(pattern)]) => {
-            regex(pattern).map(|p| Value::string(p.find(of).map_or("", |m| m.as_str())))
+            regex(pattern).map(|p| Value::string(p.find(of).unwrap_or_default()))
         }
         ("findAll", [Value::String(of), Value::String(pattern), limit @ ..]) => regex(pattern).map(|p| {
             let limit = match limit {
                 [Value::Int(n)] => usize::try_from(*n).unwrap_or(usize::MAX),
                 _ => usize::MAX,
             };
-            Value::list(p.find_iter(of).take(limit).map(|m| Value::string(m.as_str())).collect())
+            Value::list(p.find_all(of, limit).into_iter().map(Value::string).collect())
         }),
         _ => return None,
     })
 }
 
-fn regex(pattern: &str) -> Result<regex::Regex, String> {
+fn regex(pattern: &str) -> Result<Arc<Program>, String> {
     compile_pattern(pattern).map_err(|e| format!("Illegal regex: {e}"))
 }
 
