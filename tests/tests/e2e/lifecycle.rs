@@ -78,7 +78,7 @@ fn write(directory: &Path, version: &str, manifest: &str) -> Result<()> {
 
 const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: {{ parameters.replicas }}\n  \
                    selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: \
-                   {containers: [{name: c, image: x}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n";
+                   {containers: [{name: c, image: x}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {k: v}\n";
 
 #[test]
 fn a_template_is_published_upgraded_and_rolled_back() -> Result<()> {
