@@ -174,7 +174,7 @@ pub fn apply(
     if manager.name == "kubectl" {
         refresh_last_applied(&mut object, configuration);
     }
-    defaults::apply(descriptor, &mut object);
+    defaults::apply(descriptor, &mut object)?;
     if let Some(live) = live {
         let old = managers::without_times(&live["metadata"]["managedFields"]);
         let new = managers.encode();

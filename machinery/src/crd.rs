@@ -35,7 +35,7 @@ pub use pattern::Pattern;
 pub(crate) use pattern::{Program as PatternProgram, compile as compile_pattern};
 use schema::Schema;
 
-use crate::validate::FieldError;
+use crate::{status::ApiError, validate::FieldError};
 
 /// One version of a definition, compiled.
 pub struct Version {
@@ -143,18 +143,22 @@ impl Version {
         &self.id
     }
 
-    /// What a stored object is today: an object may be older than the schema.
+    /// What a stored object is today: an object may be older than the schema. Defaults that no object has room for are left out, as in
+    /// [`Version::default`]: it can be read, and deleted.
     pub fn read(&self, object: &mut Value) {
         // A lenient read has no errors.
         let _ = prune::coerce_embedded(object, &self.schema, "", true, &mut Vec::new());
         prune::prune_root(object, &self.schema);
-        self.default(object);
+        let _ = self.default(object);
     }
 
     /// Fills in what is left out, in place; idempotent.
-    pub fn default(&self, object: &mut Value) {
+    ///
+    /// # Errors
+    /// 413 when that would make the object too large to be stored; only a part has been filled in then.
+    pub fn default(&self, object: &mut Value) -> Result<(), ApiError> {
         prune::prune_nulls(object, Some(&self.schema));
-        default::fill(object, &self.schema);
+        default::fill(object, &self.schema).map_err(|default::TooLarge| ApiError::object_too_large())
     }
 
     /// `columnDefinitions` of a table, without the name.

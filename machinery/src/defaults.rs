@@ -8,16 +8,25 @@ mod flow_control;
 mod pod;
 mod workload;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::catalog::Descriptor;
+use crate::{catalog::Descriptor, status::ApiError};
 
 /// Fills in what the client left out, in place; idempotent.
-pub fn apply(descriptor: &Descriptor, object: &mut Value) {
+///
+/// # Errors
+/// 413 for a custom resource whose defaults would make it too large to be stored.
+pub fn apply(descriptor: &Descriptor, object: &mut Value) -> Result<(), ApiError> {
     if let Some(definition) = &descriptor.definition {
         return definition.default(object);
     }
-    let Some(fields) = object.as_object_mut() else { return };
+    if let Some(fields) = object.as_object_mut() {
+        builtin(descriptor, fields);
+    }
+    Ok(())
+}
+
+fn builtin(descriptor: &Descriptor, fields: &mut Map<String, Value>) {
     match (descriptor.group.as_str(), descriptor.plural.as_str()) {
         ("", "pods") => pod::pod(fields),
         ("", "podtemplates") => pod::template(fields),

@@ -1,6 +1,7 @@
 //! Compact schemas of all built-in kinds, generated from facts: field names, types, merge and list keys,
 //! defaults, protobuf numbers. There is one graph for all versions of Kubernetes; fields say which ones have them.
 
+mod bounded;
 mod decode;
 mod facts;
 mod json;
@@ -9,6 +10,7 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use serde_json::Value;
 
+pub use bounded::{Budget, read_bounded};
 pub(crate) use decode::decode_metadata;
 pub use decode::{Strict, decode, decode_kind};
 pub(crate) use json::STACK_DEPTH;

@@ -5,6 +5,10 @@ use serde_json::{Map, Value, json};
 
 use crate::validate::FieldError;
 
+/// Largest object that is stored in bytes of JSON, as etcd's default for one request. Bodies have a limit of their own, but patches and
+/// defaults add up.
+pub const MAX_OBJECT_BYTES: usize = 3 << 19;
+
 /// An error of the Kubernetes API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
@@ -134,6 +138,11 @@ impl ApiError {
     /// 410 Expired: a resourceVersion or continue token that is too old.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::of(410, "Expired", message.into(), Value::Null)
+    }
+
+    /// 413 for an object that is too large to be stored: larger than [`MAX_OBJECT_BYTES`].
+    pub fn object_too_large() -> Self {
+        Self::too_large(format!("Request entity too large: limit is {MAX_OBJECT_BYTES}"))
     }
 
     /// 413 RequestEntityTooLarge.

@@ -6,11 +6,17 @@
 
 mod opening;
 mod stalled;
+mod unread;
 
 use std::{convert::Infallible, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, response::Response, routing::future::RouteFuture};
-use hyper::body::Incoming;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Either},
+};
+use http::header;
+use hyper::body::{Body as _, Incoming};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
@@ -36,6 +42,7 @@ pub use self::stalled::{MustRead, Reading};
 use self::{
     opening::{Begun, Opening},
     stalled::Stalled,
+    unread::{Lingering, Rest, Unread},
 };
 use crate::tasks::Tasks;
 
@@ -48,11 +55,21 @@ struct TimeLimits {
     header: Duration,
     /// From one request on HTTP/1 to the end of the next one's header.
     idle: Duration,
+    /// On HTTP/1, for the rest of a body that nobody reads.
+    rest: Duration,
+    /// After an answer with which a connection ends, for the client to close it.
+    linger: Duration,
 }
 
 impl Default for TimeLimits {
     fn default() -> Self {
-        Self { handshake: Duration::from_secs(10), header: Duration::from_secs(30), idle: Duration::from_secs(90) }
+        Self {
+            handshake: Duration::from_secs(10),
+            header: Duration::from_secs(30),
+            idle: Duration::from_secs(90),
+            rest: Duration::from_secs(1),
+            linger: Duration::from_millis(500),
+        }
     }
 }
 
@@ -294,10 +311,19 @@ impl Server {
             .map_err(|e| format!("TLS handshake failed: {e}"))?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = PeerCertificates(Arc::new(chain.iter().map(|c| c.to_vec()).collect()));
-        let (must_read, begun) = (MustRead::default(), Begun::default());
-        let opening =
-            Opening::new(Stalled::new(stream, must_read.clone(), STALL_LIMIT), begun.clone(), self.limits.header);
-        let service = Requests { router: self.router.clone(), certificates, peer, must_read, begun };
+        let (must_read, begun, unread) = (MustRead::default(), Begun::default(), Unread::default());
+        let stream =
+            Stalled::new(Lingering::new(stream, unread.clone(), self.limits.linger), must_read.clone(), STALL_LIMIT);
+        let opening = Opening::new(stream, begun.clone(), self.limits.header);
+        let service = Requests {
+            router: self.router.clone(),
+            certificates,
+            peer,
+            must_read,
+            begun,
+            unread,
+            rest: self.limits.rest,
+        };
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle).max_buf_size(64 * 1024);
         builder
@@ -330,16 +356,31 @@ struct Requests {
     peer: Peer,
     must_read: MustRead,
     begun: Begun,
+    unread: Unread,
+    rest: Duration,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for Requests {
     type Response = Response;
     type Error = Infallible;
-    type Future = RouteFuture<Infallible>;
+    type Future = Either<RouteFuture<Infallible>, BoxFuture<'static, Result<Response, Infallible>>>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         self.begun.tell();
-        let mut request = request.map(Body::new);
+        if request.body().is_end_stream() || request.version() > http::Version::HTTP_11 {
+            return Either::Left(self.route(request.map(Body::new)));
+        }
+        let expects = request.headers().contains_key(header::EXPECT);
+        let (head, body) = request.into_parts();
+        let (body, rest) = Rest::of(body);
+        let answer = self.route(http::Request::from_parts(head, Body::new(body)));
+        let (unread, time) = (self.unread.clone(), self.rest);
+        Either::Right(async move { Ok(rest.settle(answer.await?, expects, time, &unread).await) }.boxed())
+    }
+}
+
+impl Requests {
+    fn route(&self, mut request: http::Request<Body>) -> RouteFuture<Infallible> {
         request.extensions_mut().insert(self.certificates.clone());
         request.extensions_mut().insert(self.peer.clone());
         request.extensions_mut().insert(self.must_read.clone());

@@ -15,11 +15,8 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use vctl_machinery::status::ApiError;
+use vctl_machinery::status::{ApiError, MAX_OBJECT_BYTES};
 use vctl_store::{Key, Revision};
-
-/// Largest object that is stored, as etcd's default for one request. Bodies have a limit of their own, but patches add up.
-const MAX_BYTES: usize = 3 << 19;
 
 /// What reading constants of one virtual cluster takes.
 #[derive(Debug, Clone)]
@@ -30,11 +27,11 @@ pub(crate) struct Origin {
     pub created: String,
 }
 
-/// Bytes to store: the object without its resourceVersion. 413 for more than [`MAX_BYTES`].
+/// Bytes to store: the object without its resourceVersion. 413 for more than [`MAX_OBJECT_BYTES`].
 pub(crate) fn encode(object: &Value) -> Result<Bytes, ApiError> {
     let bytes = bytes(object)?;
-    if bytes.len() > MAX_BYTES {
-        return Err(ApiError::too_large(format!("Request entity too large: limit is {MAX_BYTES}")));
+    if bytes.len() > MAX_OBJECT_BYTES {
+        return Err(ApiError::object_too_large());
     }
     Ok(bytes)
 }

@@ -13,9 +13,12 @@ pub(crate) fn error(e: StoreError) -> ApiError {
         StoreError::Future { requested, newest } => ApiError::resource_version_too_large(requested, newest),
         StoreError::NoTenant(_) => gone(),
         StoreError::Closed => unavailable("the server is shutting down, please try again later"),
-        StoreError::Conflict { .. } | StoreError::Locked(_) | StoreError::Unusable(_) | StoreError::Backend(_) => {
-            ApiError::internal(e)
+        // Paths and addresses are the operator's.
+        StoreError::Locked(_) | StoreError::Unusable(_) | StoreError::Backend(_) => {
+            tracing::error!(error = %e, "a request failed: the store cannot be used");
+            ApiError::internal("the store cannot be used at the moment; the server's log says why")
         }
+        StoreError::Conflict { .. } => ApiError::internal(e),
     }
 }
 
@@ -36,5 +39,17 @@ pub(crate) fn gone() -> ApiError {
         reason: "NotFound",
         message: "the virtual cluster does not exist".into(),
         details: Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_operators_is_not_told() {
+        let refused = error(StoreError::Backend("/srv/data/store.db: No space left on device".into()));
+        assert_eq!(refused.code, 500);
+        assert!(!refused.message.contains("/srv") && !refused.details.to_string().contains("/srv"), "{refused:?}");
     }
 }

@@ -1,12 +1,12 @@
 //! `x-kubernetes-validations`: rules in CEL, with transitions, messages and ratcheting. Source: apiextensions-apiserver
 //! `pkg/apiserver/schema/cel/{compilation,validation}.go`.
 
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 use serde_json::Value;
 
 use super::{
-    correlate::{Correlated, old_item},
+    correlate::{Correlated, OldItems},
     errors, field_path,
     schema::{Rule, Schema, Type as JsonType},
 };
@@ -85,27 +85,36 @@ fn blocks(error: &FieldError) -> bool {
 #[derive(Clone, Copy, Default)]
 struct Before<'v> {
     current: Option<Correlated<'v>>,
-    parent: Option<Correlated<'v>>,
+    /// Also whether it is unchanged, once that is known: all its items may ask.
+    parent: Option<(Correlated<'v>, &'v OnceCell<bool>)>,
 }
 
-impl Before<'_> {
+impl<'v> Before<'v> {
     fn unchanged(&self) -> bool {
-        self.current.or(self.parent).is_some_and(|c| c.is_equal())
+        match (self.current, self.parent) {
+            (Some(current), _) => current.is_equal(),
+            (None, Some((parent, known))) => *known.get_or_init(|| parent.is_equal()),
+            (None, None) => false,
+        }
     }
 
-    fn field(self, name: &str) -> Self {
+    /// `known` is for what is found out of this value.
+    fn field(self, name: &str, known: &'v OnceCell<bool>) -> Self {
         match (self.current, self.parent) {
             (None, _) => self,
             // Type and version are those of the request, before and after.
             (Some(_), None) if matches!(name, "apiVersion" | "kind") => Self::default(),
-            (Some(current), _) => Self { current: current.field(name), parent: Some(current) },
+            (Some(current), _) => Self { current: current.field(name), parent: Some((current, known)) },
         }
     }
 
-    fn item(self, index: usize) -> Self {
+    /// `old` are the items of what it was.
+    fn item(self, index: usize, old: Option<&OldItems<'v>>, known: &'v OnceCell<bool>) -> Self {
         match self.current {
             None => self,
-            Some(current) => Self { current: current.item(index), parent: Some(current) },
+            Some(current) => {
+                Self { current: old.and_then(|old| current.item(index, old)), parent: Some((current, known)) }
+            }
         }
     }
 }
@@ -160,6 +169,7 @@ impl Rules {
         }
         let old = old.filter(|o| !o.is_null());
         self.expressions(new, old, schema, path, before, check);
+        let known = OnceCell::new();
         match new {
             Value::Object(map) => {
                 for (name, value) in map {
@@ -168,17 +178,23 @@ impl Rules {
                     }
                     let was = old.and_then(|o| o.get(name));
                     if let (Some(rules), Some(of)) = (self.properties.get(name), schema.properties.get(name)) {
-                        rules.node(value, was, of, &errors::child(path, name), before.field(name), check);
+                        rules.node(value, was, of, &errors::child(path, name), before.field(name, &known), check);
                     } else if let (Some(rules), Some(of)) = (&self.values, schema.values()) {
-                        rules.node(value, was, of, &errors::key(path, name), before.field(name), check);
+                        rules.node(value, was, of, &errors::key(path, name), before.field(name, &known), check);
                     }
                 }
             }
             Value::Array(items) => {
                 let (Some(rules), Some(of)) = (&self.items, &schema.items) else { return };
+                let were = old.map(|old| OldItems::new(schema, old));
+                let current = before.current.map(|c| c.items());
                 for (i, item) in items.iter().enumerate() {
-                    let was = old.and_then(|o| old_item(schema, item, o));
-                    rules.node(item, was, of, &errors::index(path, i), before.item(i), check);
+                    if check.left.is_none() {
+                        return;
+                    }
+                    let was = were.as_ref().and_then(|were| were.like(item));
+                    let before = before.item(i, current.as_ref(), &known);
+                    rules.node(item, was, of, &errors::index(path, i), before, check);
                 }
             }
             _ => {}
@@ -384,6 +400,30 @@ mod tests {
             check(&schema, &json!({ "a": { "x": 8 }, "b": 1 }), Some(&old)),
             ["a.x: Invalid value: 8: failed rule: self < 5 (FieldValueInvalid)"]
         );
+    }
+
+    /// In proportion to its size: were it quadratic, this would take minutes.
+    #[test]
+    fn long_lists_are_compared_soon() {
+        const N: usize = 50_000;
+        let rules = json!([{ "rule": "self < 5", "message": "small" }]);
+        let schema = json!({ "type": "object", "properties": {
+            "atomic": { "type": "array", "items": { "type": "integer", "x-kubernetes-validations": rules } },
+            "keyed": { "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
+                "type": "object", "properties": { "k": { "type": "integer" }, "v": { "type": "integer", "x-kubernetes-validations": rules } } } },
+        } });
+        let item = |k: usize| json!({ "k": k, "v": if k == N / 2 { 9 } else { 1 } });
+        let keyed = json!({ "keyed": (0..N).map(item).collect::<Vec<_>>() });
+        let turned = json!({ "keyed": (0..N).rev().map(item).collect::<Vec<_>>() });
+        assert_eq!(check(&schema, &turned, Some(&keyed)), Vec::<String>::new());
+        let last = |last: usize| {
+            let items = [vec![9; N], vec![last]].concat();
+            json!({ "atomic": items })
+        };
+        assert_eq!(check(&schema, &last(9), Some(&last(9))), Vec::<String>::new());
+        assert_eq!(check(&schema, &last(1), Some(&last(2))).len(), N);
+        let validated = super::super::value::check(&turned, &Schema::parse(&schema), "", Some(&keyed));
+        assert!(validated.is_empty());
     }
 
     #[test]

@@ -277,9 +277,10 @@ fn number(n: &Number, value: &Value, schema: &Schema, format: Option<&str>, plac
 fn list(items: &[Value], schema: &Schema, place: Place<'_, '_>) -> Outcome {
     let mut outcome = Outcome::default();
     if let Some(of) = &schema.items {
+        let were = place.old.map(|o| (o, o.items()));
         for (i, item) in items.iter().enumerate() {
             let path = format!("{}[{i}]", place.path);
-            let old = place.old.and_then(|o| o.item(i));
+            let old = were.as_ref().and_then(|(list, were)| list.item(i, were));
             outcome.merge(ratcheted(item, of, Place { path: &path, base: place.base, old }));
         }
     }

@@ -7,9 +7,9 @@ fn defaulted(resource: &str, version: &str, object: Value) -> Value {
     let mut d = descriptor(resource);
     d.version = version.into();
     let mut once = object;
-    apply(&d, &mut once);
+    apply(&d, &mut once).unwrap();
     let mut twice = once.clone();
-    apply(&d, &mut twice);
+    apply(&d, &mut twice).unwrap();
     assert_eq!(once, twice, "{resource} is not idempotent");
     once
 }

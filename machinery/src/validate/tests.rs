@@ -9,7 +9,7 @@ fn object(resource: &str, mut value: Value) -> Value {
     if value["metadata"].is_null() {
         value["metadata"] = json!({ "name": "x", "namespace": "default" });
     }
-    defaults::apply(&descriptor(resource), &mut value);
+    defaults::apply(&descriptor(resource), &mut value).unwrap();
     value
 }
 

@@ -50,10 +50,14 @@ impl Fixture {
             let working = Working(busy.clone());
             async move {
                 let _working = working;
-                if request.uri().path() == "/slow" {
-                    std::future::pending::<()>().await;
+                match request.uri().path() {
+                    "/slow" => std::future::pending().await,
+                    "/read" => {
+                        let body = axum::body::to_bytes(request.into_body(), 1000).await;
+                        if body.is_err() { "too much" } else { "here" }
+                    }
+                    _ => "here",
                 }
-                "here"
             }
         });
         let tasks = Tasks::new();
@@ -241,4 +245,80 @@ async fn between_requests_a_client_may_be_idle_for_a_time_of_its_own() {
     let begun = tokio::time::Instant::now();
     assert!(read_all(&mut stream).await.ends_with(b"here"));
     assert!(begun.elapsed() >= idle, "{:?}", begun.elapsed());
+}
+
+/// The next answer on a connection of HTTP/1 whose body ends so.
+async fn answer(stream: &mut TlsStream<TcpStream>, end: &[u8]) -> String {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, async {
+        while !bytes.ends_with(end) {
+            bytes.push(stream.read_u8().await.expect("an answer"));
+        }
+    });
+    read.await.expect("answered");
+    String::from_utf8_lossy(&bytes).to_ascii_lowercase()
+}
+
+#[tokio::test]
+async fn a_connection_goes_on_after_a_short_body_that_nobody_read() {
+    let fixture = Fixture::start(TimeLimits { rest: PATIENCE, ..TimeLimits::default() }).await;
+    let mut stream = fixture.connect(b"http/1.1").await;
+    let chunks = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".to_vec();
+    for (path, length) in [("/", 10), ("/", 200_000), ("/read", 10), ("/read", 200_000), ("/", 0)] {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n");
+        // The body comes after the head has been dealt with, most likely, or at once.
+        for at_once in [true, false] {
+            if at_once {
+                stream.write_all(&[head.as_bytes(), &vec![b'x'; length]].concat()).await.unwrap();
+            } else {
+                stream.write_all(head.as_bytes()).await.unwrap();
+                stream.flush().await.unwrap();
+                tokio::task::yield_now().await;
+                stream.write_all(&vec![b'x'; length]).await.unwrap();
+            }
+            let end: &[u8] = if path == "/read" && length > 1000 { b"too much" } else { b"here" };
+            let answer = answer(&mut stream, end).await;
+            assert!(answer.starts_with("http/1.1 200") && !answer.contains("connection: close"), "{answer}");
+        }
+        stream.write_all(&chunks).await.unwrap();
+        assert!(!answer(&mut stream, b"here").await.contains("connection: close"));
+    }
+}
+
+#[tokio::test]
+async fn who_is_answered_before_a_long_body_is_told_that_the_connection_ends() {
+    let fixture =
+        Fixture::start(TimeLimits { rest: Duration::from_millis(200), linger: PATIENCE, ..TimeLimits::default() })
+            .await;
+    for (path, headers, sent, answer) in [
+        ("/", "content-length: 3000000", 3_000_000, "here"),
+        ("/", "content-length: 3000000", 10, "here"),
+        ("/read", "content-length: 3000000", 3_000_000, "too much"),
+        // It never comes.
+        ("/", "content-length: 10", 1, "here"),
+        // It is not asked for.
+        ("/", "content-length: 10\r\nexpect: 100-continue", 0, "here"),
+    ] {
+        let mut stream = fixture.connect(b"http/1.1").await;
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let (mut from_server, mut to_server) = tokio::io::split(stream);
+        let send = async {
+            // The server closes before it has read everything.
+            let _ = to_server.write_all(&vec![b'x'; sent]).await;
+            let _ = to_server.flush().await;
+        };
+        let ((), bytes) = tokio::join!(send, async {
+            let mut bytes = Vec::new();
+            let mut piece = [0; 4096];
+            while let Ok(Ok(n @ 1..)) = tokio::time::timeout(PATIENCE, from_server.read(&mut piece)).await {
+                bytes.extend_from_slice(&piece[..n]);
+            }
+            bytes
+        });
+        let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+        assert!(text.starts_with("http/1.1 200"), "{headers}: {text}");
+        assert!(text.contains("connection: close") && text.ends_with(answer), "{headers}: {text}");
+    }
+    assert!(fixture.serves().await);
 }

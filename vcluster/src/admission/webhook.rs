@@ -126,7 +126,7 @@ async fn mutate_by(
     if patched["kind"] == invocation.descriptor.kind {
         // What the schema does not know goes, as when an object is decoded.
         schema::decode(&invocation.descriptor, &mut patched).map_err(|e| Failure::Rejected(ApiError::internal(e)))?;
-        defaults::apply(&invocation.descriptor, &mut patched);
+        defaults::apply(&invocation.descriptor, &mut patched).map_err(Failure::Rejected)?;
     }
     let changed = patched != shown;
     shown = converted(request.call, &invocation.descriptor, own, &patched).await.map_err(Failure::Rejected)?;

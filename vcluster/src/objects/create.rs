@@ -51,7 +51,7 @@ impl Call {
         let descriptor = &target.descriptor;
         place(target, &mut object)?;
         let now = self.now();
-        defaults::apply(descriptor, &mut object);
+        defaults::apply(descriptor, &mut object)?;
         let generate = meta(&object, "name")
             .is_empty()
             .then(|| meta(&object, "generateName").to_owned())
@@ -65,7 +65,7 @@ impl Call {
             apply::record_update(descriptor, None, &mut object, &self.manager(&target, &now));
         }
         admission::admit_create(self, &target, &mut object).await?;
-        defaults::apply(descriptor, &mut object);
+        defaults::apply(descriptor, &mut object)?;
         // Another attempt begins with what was asked for, where an attempt adds what only it has.
         let begins_anew = generate.is_some() || target.is("", "services");
         let (mut attempt, mut taken) = (1, 0);
@@ -78,7 +78,7 @@ impl Call {
             meta(&new, "name").clone_into(&mut target.name);
             strategy::prepare_create(descriptor, &mut new);
             let mut more = admission::allocate_create(self, &target, &mut new).await?;
-            defaults::apply(descriptor, &mut new);
+            defaults::apply(descriptor, &mut new)?;
             let errors = self.validated(&target, 0, || validate::create(descriptor, &new)).await;
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));

@@ -169,14 +169,14 @@ impl Call {
             }
             let mut new = subresource::merge(target, &old, wanted)?;
             keep_system_fields(&mut new, &old);
-            defaults::apply(descriptor, &mut new);
+            defaults::apply(descriptor, &mut new)?;
             strategy::prepare_update(descriptor, &target.subresource, &mut new, &old);
             if record {
                 // What admission adds belongs to nobody.
                 apply::record_update(descriptor, Some(&old), &mut new, &self.manager(target, &now));
             }
             let mut more = admission::admit_update(self, target, &old, &mut new).await?;
-            defaults::apply(descriptor, &mut new);
+            defaults::apply(descriptor, &mut new)?;
             let errors = match target.subresource.as_str() {
                 // A binding has been checked as what it is.
                 "binding" => Vec::new(),

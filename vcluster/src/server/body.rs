@@ -14,6 +14,11 @@ const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// Bound on the work for a YAML body: its bytes times the flow collections (`[`, `{`) that may be open in it. The parser looks at all
 /// open ones at every step, so that three megabytes of `{a: {a: ..` would keep it busy for minutes.
 const YAML_WORK: usize = 1_000_000_000;
+/// Values that a YAML body may expand to: several times as many as any object has that can be stored. An alias of three bytes stands
+/// for a value of any size.
+const YAML_VALUES: usize = 200_000;
+/// Bytes of text that a YAML body may expand to; as many as a body may have.
+const YAML_BYTES: usize = 3 << 20;
 
 fn too_large(limit: usize) -> ApiError {
     ApiError::too_large(format!("Request entity too large: limit is {limit}"))
@@ -125,7 +130,18 @@ fn yaml_value(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
     if collections(bytes).saturating_mul(bytes.len()) > YAML_WORK {
         return Err("too many nested collections for YAML of this size; send JSON".to_owned());
     }
-    let value = serde_yaml::from_slice(bytes).map_err(|e| e.to_string())?;
+    let budget = schema::Budget::new(YAML_VALUES, YAML_BYTES);
+    let value = schema::read_bounded(serde_yaml::Deserializer::from_slice(bytes), &budget).map_err(|e| match budget
+        .is_spent()
+    {
+        true if bytes.contains(&b'*') => "yaml: document contains excessive aliasing".to_owned(),
+        true => format!("too much for YAML, of which {YAML_VALUES} values and {YAML_BYTES} bytes are read; send JSON"),
+        // The parser's own bound, on how often it follows an alias.
+        false if e.to_string().contains("repetition limit exceeded") => {
+            "yaml: document contains excessive aliasing".to_owned()
+        }
+        false => e.to_string(),
+    })?;
     schema::check_depth(&value)?;
     Ok((value, Vec::new()))
 }
@@ -180,6 +196,35 @@ mod tests {
         for (yaml, count) in cases {
             assert_eq!(collections(yaml.as_bytes()), count, "{yaml}");
         }
+    }
+
+    /// What it would expand to, were it built, is far more than memory; that it is not is counted by [`schema::Budget`].
+    #[test]
+    fn aliases_do_not_expand_without_end() {
+        let many = |what: &str, n: usize| vec![what; n].join(",");
+        let squared = format!("x: &a [{}]\ny: [{}]\n", many("1", 10_000), many("*a", 10_000));
+        let text = format!("x: &a {}\ny: [{}]\n", "t".repeat(100_000), many("*a", 100));
+        let keys = format!("x: &a {}\ny: [{}]\n", "t".repeat(100_000), many("{*a : 1}", 100));
+        let tenfold = |n: u8| format!("l{n}: &l{n} [{}]\n", many(&format!("*l{}", n - 1), 10));
+        let grows = format!("l0: &l0 1\n{}", (1..12).map(tenfold).collect::<String>());
+        for bomb in [squared, text, keys, grows] {
+            let refused = object(bomb.as_bytes(), &yaml()).unwrap_err();
+            assert_eq!(refused.code, 400);
+            assert!(refused.message.contains("document contains excessive aliasing"), "{}", refused.message);
+            let refused = patch(bomb.as_bytes(), true).unwrap_err();
+            assert_eq!(refused.message, "error decoding patch: yaml: document contains excessive aliasing");
+        }
+        let refused = yaml_value(format!("[{}]", many("1", YAML_VALUES)).as_bytes()).unwrap_err();
+        assert!(refused.contains("send JSON"), "{refused}");
+        // What people write.
+        let fine = "base: &base {a: 1, 2: [x, null, .5]}\nuses: [*base, *base]\n";
+        let base = serde_json::json!({ "a": 1, "2": ["x", null, 0.5] });
+        let (value, _) = object(fine.as_bytes(), &yaml()).unwrap();
+        assert_eq!(value, serde_json::json!({ "base": base, "uses": [base, base] }));
+    }
+
+    fn yaml() -> HeaderMap {
+        HeaderMap::from_iter([(header::CONTENT_TYPE, http::HeaderValue::from_static("application/yaml"))])
     }
 
     /// Were it parsed, this would take minutes.

@@ -115,7 +115,7 @@ impl Mutation {
             if !unknown.is_empty() && !descriptor.custom {
                 return Err(internal(format!("strict decoding error: {}", unknown.join(", "))));
             }
-            defaults::apply(descriptor, &mut patched);
+            defaults::apply(descriptor, &mut patched).map_err(Failure::Request)?;
         }
         Ok(patched)
     }
