@@ -227,6 +227,14 @@ impl Hub {
     /// The worker of a container, and the container as workers know it.
     fn target(&self, of: ContainerTarget) -> Result<(Arc<dyn Target>, ContainerTarget), ApiError> {
         let state = self.inner.lock();
+        let Some(worker) = state.workers.get(of.node.as_str()) else {
+            return Err(ApiError {
+                code: 503,
+                reason: "ServiceUnavailable",
+                message: format!("node {} has no worker; vctl status shows the workers", of.node),
+                details: serde_json::Value::Null,
+            });
+        };
         let Some(tenant) = state.by_name.get(of.environment.as_str()) else {
             return Err(ApiError {
                 code: 404,
@@ -235,18 +243,8 @@ impl Hub {
                 details: serde_json::Value::Null,
             });
         };
-        match state.workers.get(of.node.as_str()) {
-            Some(worker) => {
-                let uid = names::on_worker(*tenant, &of.uid);
-                Ok((worker.target.clone(), ContainerTarget { uid, ..of }))
-            }
-            None => Err(ApiError {
-                code: 503,
-                reason: "ServiceUnavailable",
-                message: format!("node {} has no worker; vctl status shows the workers", of.node),
-                details: serde_json::Value::Null,
-            }),
-        }
+        let uid = names::on_worker(*tenant, &of.uid);
+        Ok((worker.target.clone(), ContainerTarget { uid, ..of }))
     }
 
     /// Opens the log of a container.
