@@ -14,17 +14,13 @@ use vctl_syncer::hub::Hub;
 use vctl_vcluster::{
     NewCluster,
     client::Client,
+    config::PlatformUser,
     control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix, check_authentication},
     user::{AUTHENTICATED, MASTERS, User},
 };
 
 /// The field manager and identity of what templates bring.
 const TEMPLATE_MANAGER: &str = "vctl-template";
-
-/// Groups of people who come by way of the portal: everybody, who may do everything, who may see what the role `view` shows.
-const PLATFORM_USER: &str = "vctl:user";
-const PLATFORM_ADMIN: &str = "vctl:environment-admin";
-const PLATFORM_VIEWER: &str = "vctl:environment-viewer";
 
 /// Joins the virtual control planes and the workers' hub for the portal.
 pub(crate) struct Planes {
@@ -263,10 +259,9 @@ impl ports::ControlPlanes for Planes {
         prefix: String,
         mut request: http::Request<Body>,
     ) -> http::Response<Body> {
-        let role = if user.admin { [PLATFORM_ADMIN, MASTERS].as_slice() } else { &[PLATFORM_VIEWER] };
-        let groups = role.iter().chain(&[PLATFORM_USER, AUTHENTICATED]).map(|group| (*group).to_owned());
-        let mut known = User::new(user.name, groups);
-        known.uid = user.uid;
+        let groups = user.admin.then_some(MASTERS).into_iter().chain([AUTHENTICATED]).map(str::to_owned);
+        let mut known = User::from(PlatformUser { name: user.name, uid: user.uid, admin: user.admin });
+        known.groups.extend(groups);
         request.extensions_mut().insert(Prefix(prefix));
         let address = request.extensions().get::<Peer>().map(ToString::to_string).unwrap_or_default();
         self.planes.handle_as(name.as_str(), known, request, ClusterPeer { address, ..ClusterPeer::default() }).await

@@ -264,7 +264,7 @@ impl Inner {
         &self,
         key: &PodKey,
         bound: &Bound,
-        mut pod: Value,
+        pod: Value,
         observed: &agent::PodStatus,
         now_ms: i64,
     ) -> Result<(), WorkError> {
@@ -272,6 +272,17 @@ impl Inner {
         if new == pod["status"] {
             return Ok(());
         }
+        self.put_status(key, bound, pod, new).await
+    }
+
+    /// Stores a status as the pod's. A pod that is gone needs none.
+    pub(super) async fn put_status(
+        &self,
+        key: &PodKey,
+        bound: &Bound,
+        mut pod: Value,
+        new: Value,
+    ) -> Result<(), WorkError> {
         pod["status"] = new;
         pod["apiVersion"] = "v1".into();
         pod["kind"] = "Pod".into();

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     json::{Json, time},
-    ports::Caller,
     target::Observation,
     translate::Context,
 };
@@ -87,33 +86,14 @@ impl Inner {
                 status.remove(field);
             }
         }
-        self.write_stopped(key, bound, pod, &observed, now).await?;
-        self.drop_pod(key);
-        Ok(())
-    }
-
-    async fn write_stopped(
-        &self,
-        key: &PodKey,
-        bound: &Bound,
-        mut pod: Value,
-        observed: &agent::PodStatus,
-        now_ms: i64,
-    ) -> Result<(), WorkError> {
-        let mut new = crate::status::status(&pod, observed, now_ms);
+        let mut new = crate::status::status(&pod, &observed, now);
         if let Some(status) = new.as_object_mut() {
             // It starts anew when it wakes: its deadline counts from then.
             status.remove("startTime");
         }
-        pod["status"] = new;
-        pod["apiVersion"] = "v1".into();
-        pod["kind"] = "Pod".into();
-        let caller = Caller { environment: &bound.environment, node: &bound.node };
-        match self.api()?.update_status(caller, "pods", &key.namespace, &key.name, pod).await {
-            Ok(_) => Ok(()),
-            Err(e) if e.code == 404 => Ok(()),
-            Err(e) => Err(e.into()),
-        }
+        self.put_status(key, bound, pod, new).await?;
+        self.drop_pod(key);
+        Ok(())
     }
 
     /// See [`super::Hub::running_asleep`].

@@ -7,7 +7,7 @@ use vctl_machinery::status::ApiError;
 use crate::{plane::Plane, user::User};
 
 /// The group of all users of the platform.
-pub(crate) const PLATFORM_USER: &str = "vctl:user";
+const PLATFORM_USER: &str = "vctl:user";
 /// The group of those who may do everything in the cluster.
 pub(crate) const PLATFORM_ADMIN: &str = "vctl:environment-admin";
 /// The group of those who may see what the role `view` shows.
@@ -22,6 +22,15 @@ pub struct PlatformUser {
     pub uid: String,
     /// Whether they may do everything in this cluster, or only see what the role `view` shows.
     pub admin: bool,
+}
+
+impl From<PlatformUser> for User {
+    fn from(PlatformUser { name, uid, admin }: PlatformUser) -> Self {
+        let role = if admin { PLATFORM_ADMIN } else { PLATFORM_VIEWER };
+        let mut user = Self::new(name, [PLATFORM_USER.to_owned(), role.to_owned()]);
+        user.uid = uid;
+        user
+    }
 }
 
 /// Who has the tokens that the platform makes for its users.
@@ -50,12 +59,7 @@ pub(super) async fn authenticate(
     }
     let found = tokens.authenticate(&plane.name, token).await;
     Some(match found {
-        Ok(PlatformUser { name, uid, admin }) => {
-            let role = if admin { PLATFORM_ADMIN } else { PLATFORM_VIEWER };
-            let mut user = User::new(name, [PLATFORM_USER.to_owned(), role.to_owned()]);
-            user.uid = uid;
-            Ok((user, vec![own]))
-        }
+        Ok(user) => Ok((user.into(), vec![own])),
         Err(why) => {
             tracing::debug!(why, "a token of the platform was refused");
             Err(ApiError::unauthorized())
