@@ -1,6 +1,7 @@
 //! Types of the REST API under `/api/v1`. Field names are camelCase on the wire; times are RFC 3339 in UTC.
 
 mod access;
+mod approvals;
 mod audit;
 mod identity;
 mod lifecycle;
@@ -17,6 +18,7 @@ pub use self::{
         CreateProject, DEFAULT_PROJECT, Member, MemberKind, Permissions, Platform, Project, ProjectSettings, Quota,
         QuotaUsage, Role, RoleSettings, Share, ShareAccess, Team, TeamSettings, Usage,
     },
+    approvals::*,
     audit::*,
     identity::*,
     lifecycle::*,
@@ -141,6 +143,9 @@ pub struct CreateEnvironment {
     /// It is deleted so long from now; else as the template says. At most as far as the template allows an extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after: Option<Period>,
+    /// Why it is wanted. Where rules ask for approval a request without it is refused (`approval-required`); with it, it waits for approval.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// Body of `PUT`, and answer of `GET /api/v1/environments/NAME/authentication`.

@@ -52,6 +52,9 @@ pub struct UpdateEnvironment {
     /// Goes back to what was before the last update; with nothing else.
     #[serde(default)]
     pub rollback: bool,
+    /// Why it is wanted, as for a new environment.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// What an update would change.

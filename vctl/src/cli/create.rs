@@ -92,6 +92,7 @@ impl Create {
             kind: self.kind.unwrap_or_default(),
             bindings: self.bind.into_iter().collect(),
             expires_after: self.expires_after,
+            reason: String::new(),
         };
         let mut environment: Environment = client.post("environments", &request).await?;
         let path = format!("environments/{}", segment(environment.name.as_str()));

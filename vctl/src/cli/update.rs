@@ -74,7 +74,8 @@ impl Set {
 
 impl Upgrade {
     pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
-        let request = UpdateEnvironment { to: Some(self.to), parameters: values(self.set)?, rollback: false };
+        let parameters = values(self.set)?;
+        let request = UpdateEnvironment { to: Some(self.to), parameters, ..UpdateEnvironment::default() };
         run(global, &self.name, request, self.options).await
     }
 }
