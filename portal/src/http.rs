@@ -17,6 +17,7 @@ mod oauth;
 mod pages;
 mod permit;
 pub mod problem;
+mod requester;
 mod resources;
 mod sign_in;
 mod templates;
@@ -24,7 +25,7 @@ mod users;
 
 use axum::{
     Router, middleware,
-    routing::{MethodRouter, delete, get, patch, post, put},
+    routing::{MethodFilter, MethodRouter, delete, get, on, patch, post, put},
 };
 
 use crate::{Portal, access::permission::Permission};
@@ -75,7 +76,7 @@ pub struct Endpoint {
 
 /// Every endpoint there is.
 pub fn endpoints() -> Vec<Endpoint> {
-    [pages(), environments(), platform(), projects()].into_iter().flatten().collect()
+    [pages(), environments(), kubernetes(), platform(), projects()].into_iter().flatten().collect()
 }
 
 fn row(method: &'static str, path: &'static str, access: Access, handler: MethodRouter<Portal>) -> Endpoint {
@@ -138,21 +139,6 @@ fn environments() -> Vec<Endpoint> {
             post(api_keys::environment_token),
         ),
         row("GET", "/api/v1/environments/{name}/authentication", one(P::EnvironmentsGet), get(api::get_authentication)),
-        row("GET", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), get(kube::serve)),
-        row("POST", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), post(kube::serve)),
-        row("PUT", "/api/v1/environments/{name}/kube/{*path}", one(P::EnvironmentsConnectReadOnly), put(kube::serve)),
-        row(
-            "PATCH",
-            "/api/v1/environments/{name}/kube/{*path}",
-            one(P::EnvironmentsConnectReadOnly),
-            patch(kube::serve),
-        ),
-        row(
-            "DELETE",
-            "/api/v1/environments/{name}/kube/{*path}",
-            one(P::EnvironmentsConnectReadOnly),
-            delete(kube::serve),
-        ),
         row(
             "PUT",
             "/api/v1/environments/{name}/authentication",
@@ -176,6 +162,21 @@ fn environments() -> Vec<Endpoint> {
         row("PUT", "/api/v1/environments/{name}/shares/{user}", one(P::EnvironmentsShare), put(access::share)),
         row("DELETE", "/api/v1/environments/{name}/shares/{user}", one(P::EnvironmentsShare), delete(access::unshare)),
     ]
+}
+
+/// The Kubernetes API of an environment: one handler for every method.
+fn kubernetes() -> Vec<Endpoint> {
+    let access = Access::Needs(Permission::EnvironmentsConnectReadOnly, At::Environment);
+    let methods = [
+        ("GET", MethodFilter::GET),
+        ("POST", MethodFilter::POST),
+        ("PUT", MethodFilter::PUT),
+        ("PATCH", MethodFilter::PATCH),
+        ("DELETE", MethodFilter::DELETE),
+    ];
+    let one =
+        |(method, filter)| row(method, "/api/v1/environments/{name}/kube/{*path}", access, on(filter, kube::serve));
+    methods.into_iter().map(one).collect()
 }
 
 fn platform() -> Vec<Endpoint> {

@@ -13,14 +13,13 @@ use vctl_api::rest::{
 };
 
 use super::{
-    api::{Answer, caller},
+    api::Answer,
     body::{JsonBody, if_match, tagged},
-    guard::RequestId,
+    requester::Requester,
 };
 use crate::{
     Portal,
     access::{decide::Scope, policy::Permit, role},
-    auth::Identity,
     error::Error,
 };
 
@@ -65,12 +64,11 @@ pub(super) async fn list_projects(
 
 pub(super) async fn create_project(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<CreateProject>,
 ) -> Answer {
-    let project = portal.inner().access.create_project(caller(&identity, &id), &permit, request).await?;
+    let project = portal.inner().access.create_project(requester.caller(), &permit, request).await?;
     let location = format!("/api/v1/projects/{}", project.name);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(project)).into_response())
 }
@@ -97,8 +95,7 @@ pub(super) async fn usage(
 
 pub(super) async fn put_project(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
@@ -106,17 +103,16 @@ pub(super) async fn put_project(
 ) -> Result<Json<Project>, Error> {
     let revision = if_match(&headers)?;
     let access = &portal.inner().access;
-    access.update_project(caller(&identity, &id), &permit, &name, settings, revision).await.map(Json)
+    access.update_project(requester.caller(), &permit, &name, settings, revision).await.map(Json)
 }
 
 pub(super) async fn delete_project(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Error> {
-    portal.inner().access.delete_project(caller(&identity, &id), &permit, &name).await?;
+    portal.inner().access.delete_project(requester.caller(), &permit, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -140,8 +136,7 @@ pub(super) async fn get_team(
 
 pub(super) async fn put_team(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
@@ -149,17 +144,16 @@ pub(super) async fn put_team(
 ) -> Result<Json<Team>, Error> {
     let revision = if_match(&headers)?;
     let access = &portal.inner().access;
-    access.put_team(caller(&identity, &id), &permit, &name, settings, revision).await.map(Json)
+    access.put_team(requester.caller(), &permit, &name, settings, revision).await.map(Json)
 }
 
 pub(super) async fn delete_team(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Error> {
-    portal.inner().access.delete_team(caller(&identity, &id), &permit, &name).await?;
+    portal.inner().access.delete_team(requester.caller(), &permit, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -169,8 +163,7 @@ pub(super) async fn list_roles(State(portal): State<Portal>, headers: HeaderMap)
 
 pub(super) async fn put_role(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
@@ -178,16 +171,15 @@ pub(super) async fn put_role(
 ) -> Result<Json<Role>, Error> {
     let revision = if_match(&headers)?;
     let access = &portal.inner().access;
-    access.put_role(caller(&identity, &id), &permit, &name, settings, revision).await.map(Json)
+    access.put_role(requester.caller(), &permit, &name, settings, revision).await.map(Json)
 }
 
 pub(super) async fn delete_role(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Error> {
-    portal.inner().access.delete_role(caller(&identity, &id), &name).await?;
+    portal.inner().access.delete_role(requester.caller(), &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -198,20 +190,18 @@ pub(super) async fn get_platform(State(portal): State<Portal>, headers: HeaderMa
 
 pub(super) async fn put_platform(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     headers: HeaderMap,
     JsonBody(settings): JsonBody<Platform>,
 ) -> Result<Json<Platform>, Error> {
     let revision = if_match(&headers)?;
-    portal.inner().access.put_platform(caller(&identity, &id), &permit, settings, revision).await.map(Json)
+    portal.inner().access.put_platform(requester.caller(), &permit, settings, revision).await.map(Json)
 }
 
 pub(super) async fn share(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     Path((name, user)): Path<(String, String)>,
     JsonBody(Share { access }): JsonBody<Share>,
@@ -229,15 +219,14 @@ pub(super) async fn share(
         )));
     }
     let user = portal.inner().access.user_id(&user).await?;
-    environments.share(caller(&identity, &id), &name, &user, Some(access)).await.map(Json)
+    environments.share(requester.caller(), &name, &user, Some(access)).await.map(Json)
 }
 
 pub(super) async fn unshare(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path((name, user)): Path<(String, String)>,
 ) -> Result<Json<Environment>, Error> {
     let user = portal.inner().access.user_id(&user).await?;
-    portal.inner().environments.share(caller(&identity, &id), &name, &user, None).await.map(Json)
+    portal.inner().environments.share(requester.caller(), &name, &user, None).await.map(Json)
 }

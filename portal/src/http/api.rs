@@ -15,14 +15,13 @@ use vctl_api::rest::{
 
 use super::{
     body::{JsonBody, if_match, tagged},
-    guard::RequestId,
     permit,
+    requester::Requester,
 };
 use crate::{
     Portal,
     access::{decide::Scope, permission::Permission, policy::Permit},
-    auth::{Credential, Identity},
-    environments::Caller,
+    auth::Credential,
     error::Error,
     jobs,
 };
@@ -35,10 +34,6 @@ const DELETE_WAIT: Duration = Duration::from_mins(5);
 pub(super) const PAGE_LIMIT: usize = 500;
 
 pub(super) type Answer = Result<Response, Error>;
-
-pub(super) fn caller<'a>(identity: &'a Identity, id: &'a RequestId) -> Caller<'a> {
-    Caller { actor: &identity.actor, user: &identity.user, request_id: &id.0 }
-}
 
 /// A project that the body names and that is not there, or not for the caller: what they sent is wrong, not the address.
 fn named_in_body(e: Error) -> Error {
@@ -56,10 +51,8 @@ pub(super) async fn unknown(request: axum::extract::Request) -> Error {
     Error::NotFound { what: "address", name: request.uri().path().to_owned(), nearest }
 }
 
-pub(super) async fn session(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-) -> Json<vctl_api::rest::Session> {
+pub(super) async fn session(State(portal): State<Portal>, requester: Requester) -> Json<vctl_api::rest::Session> {
+    let identity = requester.identity;
     Json(vctl_api::rest::Session {
         administrator: identity.is_local_admin(),
         csrf_token: identity.session.map(|s| s.csrf),
@@ -79,14 +72,13 @@ pub(super) async fn list_environments(
 
 pub(super) async fn create_environment(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<CreateEnvironment>,
 ) -> Answer {
     let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
     permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
-    let environment = portal.inner().environments.create(caller(&identity, &id), &project, request).await?;
+    let environment = portal.inner().environments.create(requester.caller(), &project, request).await?;
     let location = format!("/api/v1/environments/{}", environment.name);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
 }
@@ -108,14 +100,13 @@ pub(super) struct DeleteQuery {
 
 pub(super) async fn delete_environment(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
     Query(query): Query<DeleteQuery>,
     headers: HeaderMap,
 ) -> Answer {
     let environments = &portal.inner().environments;
-    let mut job = environments.delete(caller(&identity, &id), &name, if_match(&headers)?).await?;
+    let mut job = environments.delete(requester.caller(), &name, if_match(&headers)?).await?;
     if query.wait.is_none_or(|wait| wait == "false") {
         return Ok((StatusCode::ACCEPTED, Json(job)).into_response());
     }
@@ -133,19 +124,18 @@ pub(super) async fn delete_environment(
 
 pub(super) async fn kubeconfig(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
 ) -> Result<Json<Kubeconfig>, Error> {
     let inner = portal.inner();
     // The certificate is the cluster's administrator for a year, whatever is taken from whoever has it: for the local administrator only.
-    let by_certificate =
-        identity.is_local_admin() && matches!(identity.credential, Credential::Administrator | Credential::Session);
+    let by_certificate = requester.identity.is_local_admin()
+        && matches!(requester.identity.credential, Credential::Administrator | Credential::Session);
     if !by_certificate {
         let environment = inner.environments.stored(&name).await?.value;
-        inner.auth.check_environment_use(&identity, &environment).await?;
+        inner.auth.check_environment_use(&requester.identity, &environment).await?;
     }
-    let kubeconfig = inner.environments.kubeconfig(caller(&identity, &id), &name).await?;
+    let kubeconfig = inner.environments.kubeconfig(requester.caller(), &name).await?;
     let kubeconfig = if by_certificate {
         kubeconfig
     } else {
@@ -164,24 +154,22 @@ pub(super) async fn get_authentication(
 
 pub(super) async fn set_authentication(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
     JsonBody(request): JsonBody<Authentication>,
 ) -> Result<Json<Authentication>, Error> {
     let environments = &portal.inner().environments;
-    environments.set_authentication(caller(&identity, &id), &name, request.authentication.clone()).await?;
+    environments.set_authentication(requester.caller(), &name, request.authentication.clone()).await?;
     Ok(Json(request))
 }
 
 pub(super) async fn rotate_ca(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
     JsonBody(request): JsonBody<RotateCa>,
 ) -> Answer {
-    let job = portal.inner().environments.rotate_ca(caller(&identity, &id), &name, request).await?;
+    let job = portal.inner().environments.rotate_ca(requester.caller(), &name, request).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
@@ -309,11 +297,7 @@ fn resident_bytes() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-pub(super) async fn create_login_link(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
-) -> Answer {
-    let link = portal.inner().auth.mint_link(&identity, &id.0).await?;
+pub(super) async fn create_login_link(State(portal): State<Portal>, requester: Requester) -> Answer {
+    let link = portal.inner().auth.mint_link(&requester.identity, requester.caller().request_id).await?;
     Ok((StatusCode::CREATED, Json(link)).into_response())
 }

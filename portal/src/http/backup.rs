@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::{
-    Extension, Json,
+    Json,
     body::{Body, Bytes},
     extract::{DefaultBodyLimit, Path, Query, State},
     response::{IntoResponse, Response},
@@ -16,8 +16,8 @@ use serde_json::json;
 use vctl_api::rest::Environment;
 use vctl_store::{BackupEncoder, Tenant};
 
-use super::{api::caller, guard::RequestId};
-use crate::{Portal, auth::Identity, environments::Environments, error::Error};
+use super::requester::Requester;
+use crate::{Portal, environments::Environments, error::Error};
 
 /// Largest backup that is restored, in bytes: it is held in memory until it has been found whole.
 const BACKUP_LIMIT: usize = 1 << 30;
@@ -33,11 +33,10 @@ fn stream_of(body: Body) -> Response {
 
 pub(super) async fn snapshot(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
 ) -> Result<Response, Error> {
-    let parts = portal.inner().environments.snapshot(caller(&identity, &id), &name).await?;
+    let parts = portal.inner().environments.snapshot(requester.caller(), &name).await?;
     let mut encoder = BackupEncoder::new();
     let mut pieces: Vec<Bytes> = parts.iter().flat_map(|part| encoder.tenant(part)).collect();
     pieces.push(encoder.finish());
@@ -52,8 +51,7 @@ pub(super) struct RestoreQuery {
 
 pub(super) async fn restore(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
     Query(query): Query<RestoreQuery>,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
@@ -64,7 +62,7 @@ pub(super) async fn restore(
     })?;
     let replace = query.replace.is_some_and(|replace| replace != "false");
     let environments = &portal.inner().environments;
-    environments.restore(caller(&identity, &id), &name, &body, replace).await.map(Json)
+    environments.restore(requester.caller(), &name, &body, replace).await.map(Json)
 }
 
 /// A stream of everything, tenant by tenant; each of them is of one moment.
@@ -92,13 +90,9 @@ impl Whole {
     }
 }
 
-pub(super) async fn whole(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
-) -> Result<Response, Error> {
+pub(super) async fn whole(State(portal): State<Portal>, requester: Requester) -> Result<Response, Error> {
     let environments = portal.inner().environments.clone();
-    let left = environments.begin_backup(caller(&identity, &id)).await?.into_iter();
+    let left = environments.begin_backup(requester.caller()).await?.into_iter();
     let whole = Whole { environments, left, encoder: Some(BackupEncoder::new()) };
     // A failure in the middle breaks the stream off: the reader finds it cut short.
     Ok(stream_of(Body::from_stream(stream::try_unfold(whole, Whole::next))))
@@ -106,19 +100,14 @@ pub(super) async fn whole(
 
 pub(super) async fn compact(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
 ) -> Result<Response, Error> {
-    let revision = portal.inner().environments.compact(caller(&identity, &id), &name).await?;
+    let revision = portal.inner().environments.compact(requester.caller(), &name).await?;
     Ok(Json(json!({ "revision": revision })).into_response())
 }
 
-pub(super) async fn reencrypt(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
-) -> Result<Response, Error> {
-    let values = portal.inner().environments.reencrypt(caller(&identity, &id)).await?;
+pub(super) async fn reencrypt(State(portal): State<Portal>, requester: Requester) -> Result<Response, Error> {
+    let values = portal.inner().environments.reencrypt(requester.caller()).await?;
     Ok(Json(json!({ "values": values })).into_response())
 }

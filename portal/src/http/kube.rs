@@ -5,19 +5,13 @@
 //! script or a header of the portal.
 
 use axum::{
-    Extension,
     extract::{Path, Request, State},
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, Method, header};
 
-use super::{api::caller, guard, guard::RequestId};
-use crate::{
-    Portal,
-    auth::{Credential, Identity},
-    environments::KubernetesRequest,
-    error::Error,
-};
+use super::{guard, requester::Requester};
+use crate::{Portal, auth::Credential, environments::KubernetesRequest, error::Error};
 
 /// Headers of a request that the cluster does not get: they are the portal's own, or say who asks.
 const DROPPED: [&str; 4] = ["authorization", "cookie", "x-csrf-token", "proxy-authorization"];
@@ -45,12 +39,11 @@ pub(super) struct Foreign;
 
 pub(super) async fn serve(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path((name, path)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    if matches!(identity.credential, Credential::ApiKey { .. }) {
+    if matches!(requester.identity.credential, Credential::ApiKey { .. }) {
         return Err(Error::Forbidden(
             "an API key is not for this address: get a kubeconfig with it and use that".to_owned(),
         ));
@@ -62,7 +55,7 @@ pub(super) async fn serve(
         ));
     }
     let upgrade = request.headers().contains_key(header::UPGRADE);
-    if upgrade && identity.session.is_some() {
+    if upgrade && requester.identity.session.is_some() {
         // A websocket carries no token; its Origin tells who opened it.
         if !request.headers().contains_key(header::ORIGIN) {
             return Err(Error::Forbidden("a websocket of a browser must say its Origin".to_owned()));
@@ -92,7 +85,7 @@ pub(super) async fn serve(
     let mut response = portal
         .inner()
         .environments
-        .kubernetes(&portal.inner().auth, &identity, caller(&identity, &id), &name, asked)
+        .kubernetes(&portal.inner().auth, &requester.identity, requester.caller(), &name, asked)
         .await?;
     let kept: HeaderMap = PASSED
         .iter()

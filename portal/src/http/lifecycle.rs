@@ -1,62 +1,46 @@
 //! Sleeping, waking, living longer, updates, and jobs.
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::{Path, State},
     response::IntoResponse,
 };
 use http::StatusCode;
 use vctl_api::rest::{Environment, Extend, Job, UpdateEnvironment, UpdatePreview};
 
-use super::{
-    api::{Answer, caller},
-    body::JsonBody,
-    guard::RequestId,
-};
-use crate::{Portal, auth::Identity, error::Error, sleep::Why};
+use super::{api::Answer, body::JsonBody, requester::Requester};
+use crate::{Portal, error::Error, sleep::Why};
 
-pub(super) async fn sleep(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
-    Path(name): Path<String>,
-) -> Answer {
+pub(super) async fn sleep(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
     let environments = &portal.inner().environments;
     let why = Why { reason: "command", at: environments.now() };
-    let job = environments.sleep(caller(&identity, &id), &name, why).await?;
+    let job = environments.sleep(requester.caller(), &name, why).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
-pub(super) async fn wake(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
-    Path(name): Path<String>,
-) -> Answer {
+pub(super) async fn wake(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
     let environments = &portal.inner().environments;
     let why = Why { reason: "command", at: environments.now() };
-    let job = environments.wake(caller(&identity, &id), &name, why).await?;
+    let job = environments.wake(requester.caller(), &name, why).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
 pub(super) async fn extend(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
     JsonBody(request): JsonBody<Extend>,
 ) -> Result<Json<Environment>, Error> {
-    portal.inner().environments.extend(caller(&identity, &id), &name, request.period).await.map(Json)
+    portal.inner().environments.extend(requester.caller(), &name, request.period).await.map(Json)
 }
 
 pub(super) async fn update(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
     JsonBody(request): JsonBody<UpdateEnvironment>,
 ) -> Answer {
-    let job = portal.inner().environments.update(caller(&identity, &id), &name, &request).await?;
+    let job = portal.inner().environments.update(requester.caller(), &name, &request).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }
 
@@ -70,19 +54,13 @@ pub(super) async fn preview(
 
 pub(super) async fn cancel_job(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(job): Path<String>,
 ) -> Result<Json<Job>, Error> {
-    portal.inner().environments.cancel_job(caller(&identity, &id), &job).await.map(Json)
+    portal.inner().environments.cancel_job(requester.caller(), &job).await.map(Json)
 }
 
-pub(super) async fn resume_job(
-    State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
-    Path(job): Path<String>,
-) -> Answer {
-    let job = portal.inner().environments.resume_job(caller(&identity, &id), &job).await?;
+pub(super) async fn resume_job(State(portal): State<Portal>, requester: Requester, Path(job): Path<String>) -> Answer {
+    let job = portal.inner().environments.resume_job(requester.caller(), &job).await?;
     Ok((StatusCode::ACCEPTED, Json(job)).into_response())
 }

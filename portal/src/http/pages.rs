@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     assets,
     guard::{self, COOKIE, RequestId},
+    requester::Requester,
 };
 use crate::{
     Portal,
@@ -147,19 +148,18 @@ pub(super) struct LogoutForm {
 
 pub(super) async fn logout(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     headers: HeaderMap,
     form: Result<Form<LogoutForm>, axum::extract::rejection::FormRejection>,
 ) -> Result<Response, Error> {
     let Form(form) = form.map_err(|e| Error::BadRequest(e.body_text()))?;
     guard::same_origin(&headers)?;
-    if let Some(session) = &identity.session {
+    if let Some(session) = &requester.identity.session {
         guard::check_csrf(&session.csrf, &form.csrf)?;
     }
     let auth = &portal.inner().auth;
-    let elsewhere = auth.end_session_url(&identity).await?;
-    auth.sign_out(&identity, &id.0).await?;
+    let elsewhere = auth.end_session_url(&requester.identity).await?;
+    auth.sign_out(&requester.identity, requester.caller().request_id).await?;
     let mut response = match elsewhere {
         // The policy lets no form lead to another address, so the page goes on by itself.
         Some(address) => {

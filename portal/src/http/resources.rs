@@ -8,15 +8,10 @@ use axum::{
 use http::StatusCode;
 use vctl_api::rest::{AddResource, Page, ProbeResult, Resource};
 
-use super::{
-    api::{Answer, caller},
-    body::JsonBody,
-    guard::RequestId,
-};
+use super::{api::Answer, body::JsonBody, requester::Requester};
 use crate::{
     Portal,
     access::{permission::Permission, policy::Permit},
-    auth::Identity,
     error::Error,
 };
 
@@ -32,21 +27,19 @@ pub(super) async fn list(
 
 pub(super) async fn add(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     JsonBody(request): JsonBody<AddResource>,
 ) -> Answer {
-    let resource = portal.inner().environments.add_resource(caller(&identity, &id), request).await?;
+    let resource = portal.inner().environments.add_resource(requester.caller(), request).await?;
     Ok((StatusCode::CREATED, Json(resource)).into_response())
 }
 
 pub(super) async fn remove(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(name): Path<String>,
 ) -> Result<Json<Resource>, Error> {
-    portal.inner().environments.remove_resource(caller(&identity, &id), &name).await.map(Json)
+    portal.inner().environments.remove_resource(requester.caller(), &name).await.map(Json)
 }
 
 pub(super) async fn probe(State(portal): State<Portal>, Path(name): Path<String>) -> Result<Json<ProbeResult>, Error> {

@@ -8,26 +8,20 @@ use axum::{
 use http::StatusCode;
 use vctl_api::rest::{Page, PublishTemplate, TemplateVersion};
 
-use super::{
-    api::{Answer, caller},
-    body::JsonBody,
-    guard::RequestId,
-};
+use super::{api::Answer, body::JsonBody, requester::Requester};
 use crate::{
     Portal,
     access::{permission::Permission, policy::Permit},
-    auth::Identity,
     error::Error,
 };
 
 pub(super) async fn publish(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     JsonBody(request): JsonBody<PublishTemplate>,
 ) -> Answer {
     let environments = &portal.inner().environments;
-    let version = environments.registry.publish(caller(&identity, &id), request, environments.now()).await?;
+    let version = environments.registry.publish(requester.caller(), request, environments.now()).await?;
     Ok((StatusCode::CREATED, Json(version)).into_response())
 }
 

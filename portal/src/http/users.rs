@@ -1,16 +1,16 @@
 //! The users, and who asks.
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::{Path, State},
 };
 use http::{HeaderMap, StatusCode};
 use vctl_api::rest::{ChangeUser, IdentityView, Page, User};
 
 use super::{
-    api::{Answer, caller},
+    api::Answer,
     body::{JsonBody, tagged},
-    guard::RequestId,
+    requester::Requester,
 };
 use crate::{
     Portal,
@@ -18,8 +18,8 @@ use crate::{
     error::Error,
 };
 
-pub(super) async fn whoami(Extension(identity): Extension<Identity>) -> Json<IdentityView> {
-    let Identity { user, actor, name, email, groups, credential, .. } = identity;
+pub(super) async fn whoami(requester: Requester) -> Json<IdentityView> {
+    let Identity { user, actor, name, email, groups, credential, .. } = requester.identity;
     let (credential, scopes) = match credential {
         Credential::Administrator => ("administrator", None),
         Credential::Session => ("session", None),
@@ -40,20 +40,18 @@ pub(super) async fn get(State(portal): State<Portal>, Path(id): Path<String>) ->
 
 pub(super) async fn change(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(user): Path<String>,
     JsonBody(request): JsonBody<ChangeUser>,
 ) -> Result<Json<User>, Error> {
-    portal.inner().auth.set_disabled(caller(&identity, &id), &user, request.disabled).await.map(Json)
+    portal.inner().auth.set_disabled(requester.caller(), &user, request.disabled).await.map(Json)
 }
 
 pub(super) async fn remove(
     State(portal): State<Portal>,
-    Extension(identity): Extension<Identity>,
-    Extension(id): Extension<RequestId>,
+    requester: Requester,
     Path(user): Path<String>,
 ) -> Result<StatusCode, Error> {
-    portal.inner().auth.remove_user(caller(&identity, &id), &user).await?;
+    portal.inner().auth.remove_user(requester.caller(), &user).await?;
     Ok(StatusCode::NO_CONTENT)
 }
