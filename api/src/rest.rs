@@ -7,6 +7,7 @@ mod identity;
 mod lifecycle;
 mod resources;
 mod templates;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ pub use self::{
     lifecycle::*,
     resources::*,
     templates::*,
+    usage::*,
 };
 use crate::names::EnvironmentName;
 

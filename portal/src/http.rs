@@ -21,6 +21,7 @@ mod requester;
 mod resources;
 mod sign_in;
 mod templates;
+mod usage;
 mod users;
 
 use axum::{
@@ -158,6 +159,8 @@ fn environments() -> Vec<Endpoint> {
             platform(P::EnvironmentsRestore),
             backup::limited(post(backup::restore)),
         ),
+        row("GET", "/api/v1/usage", each(P::EnvironmentsGet), get(usage::current)),
+        row("GET", "/api/v1/environments/{name}/usage", one(P::EnvironmentsGet), get(usage::series)),
         row("POST", "/api/v1/environments/{name}/compact", one(P::EnvironmentsCompact), post(backup::compact)),
         row("PUT", "/api/v1/environments/{name}/shares/{user}", one(P::EnvironmentsShare), put(access::share)),
         row("DELETE", "/api/v1/environments/{name}/shares/{user}", one(P::EnvironmentsShare), delete(access::unshare)),

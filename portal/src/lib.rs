@@ -6,6 +6,7 @@
 //! * [`jobs`]: the durable queue and its runner: leases, fencing, order per environment, retries.
 //! * [`templates`]: what environments are made from: typed parameters and rendered manifests.
 //! * `sleep`, `expiry`, `due`: what happens to environments by themselves at some time.
+//! * `usage`: a day of one-minute samples of what environments use.
 //! * [`auth`]: the local administrator's token, one-time sign-in links and browser sessions.
 //! * [`http`]: the one table of endpoints and what surrounds every request.
 //!
@@ -31,6 +32,7 @@ mod probes;
 mod sleep;
 pub mod templates;
 mod update;
+mod usage;
 
 pub use auth::{
     environment_tokens::EnvironmentUser,
@@ -57,6 +59,7 @@ use crate::{
     jobs::runner::Runner,
     ports::{ControlPlanes, Workers},
     templates::catalog::Catalog,
+    usage::Usage,
 };
 
 /// What a portal has to know about the server it is part of.
@@ -140,6 +143,7 @@ pub(crate) struct Inner {
     pub(crate) environments: Environments,
     pub(crate) auth: Auth,
     pub(crate) workers: Arc<dyn Workers>,
+    pub(crate) usage: Usage,
 }
 
 impl Portal {
@@ -159,6 +163,7 @@ impl Portal {
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
         let access = Access::new(documents.clone(), clock.clone());
+        let usage = Usage::new(documents.clone(), planes.clone(), clock.clone());
         let environments = Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone());
         let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
         let auth = Auth::new(
@@ -172,7 +177,7 @@ impl Portal {
         );
         let trail = Trail::new(environments.documents.clone(), clock.clone());
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, access, trail, environments, auth, workers };
+        let inner = Inner { config, clock, tasks, started_at, access, trail, environments, auth, workers, usage };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -183,6 +188,7 @@ impl Portal {
             let (trail, tasks) = (inner.trail.clone(), inner.tasks.clone());
             inner.tasks.spawn("audit retention", async move { trail.keep(retention, &tasks).await });
         }
+        inner.usage.start(&inner.tasks);
         due::start(inner.environments.clone(), &inner.tasks);
         Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone()).start(&inner.tasks);
     }

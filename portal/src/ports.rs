@@ -117,6 +117,19 @@ pub struct KubernetesUser {
     pub admin: bool,
 }
 
+/// What an environment uses at this moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Consumption {
+    /// Its name.
+    pub environment: String,
+    /// Processors, in billionths: what workers have measured last.
+    pub cpu_nano_cores: u64,
+    /// Working set in bytes.
+    pub memory_bytes: u64,
+    /// Requests that its API server has answered since the server was started. Smaller than before: another one has its name.
+    pub requests: u64,
+}
+
 /// The virtual control planes.
 #[async_trait::async_trait]
 pub trait ControlPlanes: Send + Sync {
@@ -173,6 +186,9 @@ pub trait ControlPlanes: Send + Sync {
 
     /// Waits for a write to a virtual cluster that sleeps: it is to wake.
     async fn wake_requested(&self) -> EnvironmentName;
+
+    /// What all environments use. Those that use nothing may be left out.
+    async fn consumption(&self) -> Result<Vec<Consumption>, PortError>;
 
     /// Removes the virtual cluster with everything in it; nothing when it is not there.
     async fn delete(&self, name: &EnvironmentName) -> Result<(), PortError>;

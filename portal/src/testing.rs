@@ -33,7 +33,8 @@ use crate::{
     documents::{EnvironmentDoc, SessionDoc, put},
     jobs::{ended, runner::Runner},
     ports::{
-        Applied, AuthorityStep, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Workers, Workload,
+        Applied, AuthorityStep, Consumption, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Workers,
+        Workload,
     },
 };
 
@@ -62,6 +63,8 @@ pub(crate) struct State {
     pub(crate) last_request: Option<Timestamp>,
     /// Clusters that sleep and were written to.
     pub(crate) writes: Vec<String>,
+    /// What environments use.
+    pub(crate) consumption: Vec<Consumption>,
 }
 
 impl FakePlanes {
@@ -165,6 +168,11 @@ impl ControlPlanes for FakePlanes {
 
     async fn last_request(&self, _: &EnvironmentName) -> Result<Option<Timestamp>, PortError> {
         Ok(self.state().last_request)
+    }
+
+    async fn consumption(&self) -> Result<Vec<Consumption>, PortError> {
+        self.enter("consumption").await?;
+        Ok(self.state().consumption.clone())
     }
 
     async fn wake_requested(&self) -> EnvironmentName {

@@ -13,7 +13,7 @@ mod state;
 mod volumes;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -39,7 +39,7 @@ use crate::{
     target::Target,
 };
 use engine::Work;
-use state::State;
+use state::{Pod, PodKey, State};
 
 /// How long an agent may be away until its nodes say so.
 pub const AWAY_AFTER: Duration = Duration::from_secs(40);
@@ -100,6 +100,15 @@ struct Inner {
     synced: watch::Sender<bool>,
     events: Mutex<VecDeque<(Tenant, Arc<str>, agent::PodEvent)>>,
     correlator: Mutex<Correlator>,
+}
+
+/// What pods use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Processors, in billionths.
+    pub cpu_nano_cores: u64,
+    /// Working set in bytes.
+    pub memory_bytes: u64,
 }
 
 impl Inner {
@@ -215,6 +224,31 @@ impl Hub {
                 Some(agent::PodStats { uid: pod.uid.clone(), ..stats })
             })
             .collect()
+    }
+
+    /// What the pods of all environments use together, by the environment's name, as far as it was measured after `oldest_ms` (Unix time
+    /// in milliseconds). Environments of which nothing is known are left out.
+    pub fn usage(&self, oldest_ms: i64) -> HashMap<Arc<str>, Use> {
+        let now = self.inner.now_ms();
+        // Workers have locks of their own: they are asked when the hub can go on.
+        let pods: Vec<_> = {
+            let state = self.inner.lock();
+            let of_pod = |(key, pod): (&PodKey, &Pod)| {
+                let worker = state.workers.get(&*pod.node)?;
+                Some((state.tenants.get(&key.tenant)?.clone(), worker.target.clone(), pod.on_worker.clone()))
+            };
+            state.pods.iter().filter(|(_, pod)| !pod.gone && !pod.finished).filter_map(of_pod).collect()
+        };
+        let mut all: HashMap<Arc<str>, Use> = HashMap::new();
+        for (environment, target, uid) in pods {
+            let Some(stats) = target.stats(&uid, now).filter(|s| s.time_ms >= oldest_ms) else { continue };
+            let sum = all.entry(environment).or_default();
+            for container in stats.containers {
+                sum.cpu_nano_cores += u64::try_from(container.cpu_nano_cores).unwrap_or_default();
+                sum.memory_bytes += u64::try_from(container.memory_working_set_bytes).unwrap_or_default();
+            }
+        }
+        all
     }
 
     /// Waits until everything in the store has been looked at once.

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use vctl_runtime::metrics::{Exposition, Gauge, Kind};
+use vctl_runtime::metrics::{Counter, Exposition, Gauge, Kind};
 use vctl_store::Tenant;
 
 use admission::Admission;
@@ -32,6 +32,8 @@ pub(crate) struct ApiMetrics {
     server: Option<Arc<ApiMetrics>>,
     reading: Gauge,
     mutating: Gauge,
+    /// Requests of all kinds that were answered.
+    answered: Counter,
     admission: Admission,
 }
 
@@ -55,6 +57,12 @@ impl AllMetrics {
         clusters.entry(tenant).or_insert_with(make).clone()
     }
 
+    /// How many requests each cluster has answered since its first one.
+    pub(crate) fn answered(&self) -> Vec<(Tenant, u64)> {
+        let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.iter().map(|(tenant, metrics)| (*tenant, metrics.answered.get())).filter(|(_, n)| *n > 0).collect()
+    }
+
     /// The cluster is gone.
     pub(crate) fn forget(&self, tenant: Tenant) {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
@@ -69,6 +77,7 @@ impl ApiMetrics {
             server,
             reading: Gauge::default(),
             mutating: Gauge::default(),
+            answered: Counter::default(),
             admission: Admission::default(),
         }
     }

@@ -206,6 +206,20 @@ impl ControlPlanes {
         self.shared.views.counters.clone()
     }
 
+    /// How many requests each cluster has answered since this process first had one for it, by name. Those without any are left out.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn answered(&self) -> Result<Vec<(String, u64)>, ApiError> {
+        let mut answered = Vec::new();
+        for (tenant, requests) in self.shared.metrics.answered() {
+            if let Some(name) = self.name_of(tenant).await? {
+                answered.push((name, requests));
+            }
+        }
+        Ok(answered)
+    }
+
     /// Requests of all clusters that wait for their turn.
     pub fn waiting_requests(&self) -> usize {
         self.shared.fairness.waiting()

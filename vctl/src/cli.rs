@@ -40,6 +40,7 @@ mod team;
 mod template;
 mod templates;
 mod token;
+mod top;
 mod update;
 mod user;
 mod version;
@@ -87,6 +88,8 @@ pub(crate) enum Command {
     List(list::List),
     /// Show one environment
     Get(get::Get),
+    /// Show what environments use: processors, memory and requests to their APIs
+    Top(top::Top),
     /// Delete an environment with everything in it
     Delete(delete::Delete),
     /// Stop what runs for an environment; its objects can be read, and a write wakes it
@@ -171,6 +174,7 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Create(c) => c.run(global).await,
         Command::List(c) => c.run(global).await,
         Command::Get(c) => c.run(global).await,
+        Command::Top(c) => c.run(global).await,
         Command::Delete(c) => c.run(global).await,
         Command::Sleep(c) => c.run(global).await,
         Command::Wake(c) => c.run(global).await,

@@ -1,13 +1,15 @@
 //! The virtual control planes as the portal needs them.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
 use vctl_machinery::{selector::LabelSelector, status::ApiError, version::MinorVersion};
-use vctl_portal::ports::{self, Applied, AuthorityStep, ObjectRef, PortError, Readiness, UnreadyPod, Workload};
+use vctl_portal::ports::{
+    self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, UnreadyPod, Workload,
+};
 use vctl_runtime::serve::Peer;
 use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
@@ -21,6 +23,9 @@ use vctl_vcluster::{
 
 /// The field manager and identity of what templates bring.
 const TEMPLATE_MANAGER: &str = "vctl-template";
+
+/// What workers measured before counts no more: they are away, or the pod is gone.
+const FRESH: Duration = Duration::from_mins(2);
 
 /// Joins the virtual control planes and the workers' hub for the portal.
 pub(crate) struct Planes {
@@ -211,6 +216,21 @@ impl ports::ControlPlanes for Planes {
 
     async fn last_request(&self, name: &EnvironmentName) -> Result<Option<Timestamp>, PortError> {
         self.planes.last_request(name).await.map_err(port)
+    }
+
+    async fn consumption(&self) -> Result<Vec<Consumption>, PortError> {
+        let oldest = Timestamp::now().as_millisecond() - FRESH.as_millis() as i64;
+        let mut all: HashMap<String, Consumption> = HashMap::new();
+        let named = |environment: &str| Consumption { environment: environment.to_owned(), ..Consumption::default() };
+        for (environment, requests) in self.planes.answered().await.map_err(port)? {
+            all.entry(environment.clone()).or_insert_with(|| named(&environment)).requests = requests;
+        }
+        for (environment, used) in self.hub.usage(oldest) {
+            let one = all.entry(environment.to_string()).or_insert_with(|| named(&environment));
+            one.cpu_nano_cores = used.cpu_nano_cores;
+            one.memory_bytes = used.memory_bytes;
+        }
+        Ok(all.into_values().collect())
     }
 
     async fn wake_requested(&self) -> EnvironmentName {

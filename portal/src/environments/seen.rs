@@ -79,7 +79,7 @@ impl Environments {
     }
 
     /// The environments that somebody may see, by name.
-    pub(super) async fn seen_by_name(&self, permit: &Permit) -> Result<BTreeMap<String, EnvironmentDoc>, Error> {
+    pub(crate) async fn seen_by_name(&self, permit: &Permit) -> Result<BTreeMap<String, EnvironmentDoc>, Error> {
         let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
         let seen = all.into_iter().map(|e| e.value).filter(|e| permit.allows_on(Permission::EnvironmentsGet, e));
         Ok(seen.map(|e| (e.name.to_string(), e)).collect())

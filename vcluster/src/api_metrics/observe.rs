@@ -79,6 +79,7 @@ impl Observation {
                 self.metrics.series(if real { *labels } else { labels.anonymous() })
             }
         };
+        self.metrics.answered.add_one();
         series.answered(response.status().as_u16(), self.started.elapsed());
         if !series.is_long() || response.body().is_end_stream() {
             return response;

@@ -2,13 +2,14 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use vctl_api::rest::{Environment, Job, Phase};
+use vctl_api::rest::{Environment, Job, Phase, UsageSeries};
 
 use super::{
     Client, Global,
     client::segment,
     error::CliError,
     output::{Format, age, show},
+    top,
 };
 
 /// Arguments of `vctl get`.
@@ -31,17 +32,26 @@ impl Get {
             }
             _ => None,
         };
-        show(self.output, &environment, || render(&environment, job.as_ref(), Timestamp::now()))
+        // The last minute that is over may not be there yet.
+        let usage = match self.output {
+            Format::Table => {
+                let path = format!("environments/{}/usage?since=3m", segment(&self.name));
+                client.get::<UsageSeries>(&path).await?.points.last().map(top::line).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        show(self.output, &environment, || render(&environment, job.as_ref(), &usage, Timestamp::now()))
     }
 }
 
-fn render(e: &Environment, job: Option<&Job>, now: Timestamp) -> String {
+fn render(e: &Environment, job: Option<&Job>, usage: &str, now: Timestamp) -> String {
     let mut lines = vec![
         ("Name", e.name.to_string()),
         ("Phase", format!("{:?}", e.phase)),
         ("Message", e.message.clone()),
         ("Template", template(e)),
         ("Pods", format!("{} of {} ready", e.pods.ready, e.pods.total)),
+        ("Usage", usage.to_owned()),
         ("Server", e.server.clone()),
         ("Kubernetes", e.kubernetes_version.clone()),
         ("Owner", e.owner.clone()),
