@@ -339,7 +339,7 @@ impl Server {
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(|e| e.to_string()),
-            () = self.tasks.cancelled() => {}
+            () = self.tasks.stopping() => {}
         }
         connection.as_mut().graceful_shutdown();
         match tokio::time::timeout(DRAIN_LIMIT, connection).await {

@@ -1,8 +1,17 @@
 //! Tracked tasks: every task of the process belongs to a [`Tasks`], which can be told to stop and waited for.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio_util::{
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
+    task::TaskTracker,
+};
 
 /// A group of tasks with one shutdown signal. Clones share both.
 #[derive(Clone, Default)]
@@ -57,6 +66,11 @@ impl Tasks {
         self.cancel.cancelled().await;
     }
 
+    /// As [`Tasks::cancelled`], for tasks that wait for other things most of the time and are woken often.
+    pub fn stopping(&self) -> Stopping {
+        Stopping(std::iter::once(self.cancel.clone().cancelled_owned()).collect())
+    }
+
     /// Whether the group has been told to stop.
     pub fn is_stopping(&self) -> bool {
         self.cancel.is_cancelled()
@@ -75,6 +89,18 @@ impl Tasks {
     }
 }
 
+/// Completes when a group is told to stop. Looks at the signal, whose lock all tasks of the group share, only when that has woken it.
+pub struct Stopping(FuturesUnordered<WaitForCancellationFutureOwned>);
+
+impl Future for Stopping {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Empty when it has completed before.
+        self.0.poll_next_unpin(cx).map(drop)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +116,20 @@ mod tests {
         });
         assert!(tasks.shutdown(Duration::from_secs(5)).await);
         assert!(wait.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_waiting_task_is_woken_by_the_signal() {
+        let tasks = Tasks::new();
+        let mut stopping = tasks.child().stopping();
+        for _ in 0..3 {
+            assert!(futures::poll!(&mut stopping).is_pending());
+        }
+        let ((), ()) = tokio::join!(&mut stopping, async {
+            tokio::task::yield_now().await;
+            tasks.stop();
+        });
+        assert!(futures::poll!(&mut stopping).is_ready(), "it stays so");
     }
 
     #[tokio::test]

@@ -480,7 +480,17 @@ impl Engine {
         drop(state);
         let reader = self.shared.reader.clone();
         let newest_only = self.shared.options.newest_only.contains(&scope.resource);
-        Ok(Watch::new(Box::new(Source { scope, newest_only, replay, position, until, live, cell, reader })))
+        Ok(Watch::new(Box::new(Source {
+            scope,
+            newest_only,
+            replay,
+            position,
+            until,
+            reading: None,
+            live,
+            cell,
+            reader,
+        })))
     }
 
     pub(crate) fn feed(&self) -> Box<dyn Feed> {

@@ -3,10 +3,10 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 
 use crate::{Event, Scope, WatchError};
 
@@ -24,7 +24,7 @@ pub(crate) struct Watchers {
 impl Watchers {
     /// Adds a watch; it gets whatever is published from now on.
     pub(crate) fn subscribe(&mut self, scope: Scope, capacity: usize) -> Subscription {
-        let buffer = Arc::new(Buffer { state: Mutex::default(), arrived: Notify::new(), capacity });
+        let buffer = Arc::new(Buffer { state: Mutex::default(), capacity });
         let list = self.by_resource.entry(scope.resource.clone()).or_default();
         if list.len() == list.capacity() {
             // Before it grows: those whose watch was dropped go. Amortised, so that quiet resources do not pile them up.
@@ -69,7 +69,6 @@ impl Watchers {
 
 struct Buffer {
     state: Mutex<State>,
-    arrived: Notify,
     capacity: usize,
 }
 
@@ -79,6 +78,8 @@ struct State {
     /// Of their documents.
     bytes: usize,
     end: Option<WatchError>,
+    /// The reader, when it waits.
+    reader: Option<Waker>,
 }
 
 impl Buffer {
@@ -106,14 +107,22 @@ impl Buffer {
             state.events = Vec::new();
             state.end = Some(WatchError::Lagged);
         }
+        let reader = state.reader.take();
         drop(state);
-        self.arrived.notify_one();
+        if let Some(reader) = reader {
+            reader.wake();
+        }
         fits
     }
 
     fn end(&self, reason: WatchError) {
-        self.lock().end.get_or_insert(reason);
-        self.arrived.notify_one();
+        let mut state = self.lock();
+        state.end.get_or_insert(reason);
+        let reader = state.reader.take();
+        drop(state);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
     }
 
     fn is_watched(self: &Arc<Self>) -> bool {
@@ -125,22 +134,21 @@ impl Buffer {
 pub(crate) struct Subscription(Arc<Buffer>);
 
 impl Subscription {
-    /// Waits for events; never returns an empty batch.
-    pub(crate) async fn next(&mut self) -> Result<Vec<Arc<Event>>, WatchError> {
-        loop {
-            {
-                let mut state = self.0.lock();
-                if !state.events.is_empty() {
-                    state.bytes = 0;
-                    return Ok(std::mem::take(&mut state.events));
-                }
-                if let Some(end) = &state.end {
-                    return Err(end.clone());
-                }
-            }
-            // One reader only: a notification between the check and here is kept for us.
-            self.0.arrived.notified().await;
+    /// The events that have come; never an empty batch.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Arc<Event>>, WatchError>> {
+        let mut state = self.0.lock();
+        if !state.events.is_empty() {
+            state.bytes = 0;
+            return Poll::Ready(Ok(std::mem::take(&mut state.events)));
         }
+        if let Some(end) = &state.end {
+            return Poll::Ready(Err(end.clone()));
+        }
+        match &mut state.reader {
+            Some(reader) => reader.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 
     /// The watch is over for a reason of the reader's.

@@ -4,10 +4,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
     Committed, Entry, Event, Export, Feed, Key, List, ListOptions, Revision, Scope, Store, StoreError, Tenant,
@@ -346,14 +346,11 @@ struct Source {
 }
 
 impl WatchSource for Source {
-    fn next(&mut self) -> BoxFuture<'_, Result<Vec<Arc<Event>>, WatchError>> {
-        async {
-            if !self.replay.is_empty() {
-                return Ok(std::mem::take(&mut self.replay));
-            }
-            self.live.next().await
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Arc<Event>>, WatchError>> {
+        if !self.replay.is_empty() {
+            return Poll::Ready(Ok(std::mem::take(&mut self.replay)));
         }
-        .boxed()
+        self.live.poll_next(cx)
     }
 }
 

@@ -1,6 +1,8 @@
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use crate::Event;
 
@@ -31,8 +33,9 @@ impl std::fmt::Debug for Watch {
 
 /// Where a [`Watch`] gets its events from; implemented by backends.
 pub trait WatchSource: Send {
-    /// The next batch: never empty.
-    fn next(&mut self) -> BoxFuture<'_, Result<Vec<Arc<Event>>, WatchError>>;
+    /// The next batch: never empty. There are many watches, and each change wakes most of them: what waits is kept here from one
+    /// batch to the next, not made anew for each.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Arc<Event>>, WatchError>>;
 }
 
 impl Watch {
@@ -46,6 +49,6 @@ impl Watch {
     /// # Errors
     /// [`WatchError`] when the watch is over; calling again returns the same.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, WatchError> {
-        self.receiver.next().await
+        poll_fn(|cx| self.receiver.poll_next(cx)).await
     }
 }

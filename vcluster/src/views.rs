@@ -1,7 +1,7 @@
 //! What several watchers see of one change, made once: frames by what they look like, and objects for selectors.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -102,6 +102,8 @@ struct State {
     /// Oldest first.
     order: VecDeque<Change>,
     bytes: usize,
+    /// The names of views in use.
+    names: HashSet<Arc<str>>,
 }
 
 /// A frame that was made.
@@ -153,6 +155,21 @@ impl Seen {
 }
 
 impl Views {
+    /// The one name of a view: watches that share it compare its place, not its text.
+    pub(crate) fn named(&self, view: &str) -> Arc<str> {
+        let names = &mut lock(&self.state).names;
+        if let Some(name) = names.get(view) {
+            return name.clone();
+        }
+        if names.len() == names.capacity() {
+            // Before it grows: those that no watch uses go.
+            names.retain(|name| Arc::strong_count(name) > 1);
+        }
+        let name: Arc<str> = view.into();
+        names.insert(name.clone());
+        name
+    }
+
     /// The frame of an event (`ADDED`, ..) of this change as a view shows it; `encode` makes it when nobody has yet.
     pub(crate) async fn frame<F>(
         &self,
@@ -271,6 +288,12 @@ mod tests {
     #[tokio::test]
     async fn memory_is_bounded() {
         let views = Views::default();
+        let kept = views.named("json");
+        for n in 0..1000 {
+            views.named(&n.to_string());
+        }
+        assert!(Arc::ptr_eq(&kept, &views.named("json")), "a name in use is the one of its view");
+        assert!(lock(&views.state).names.len() < 16, "the others went");
         for revision in 0..100 {
             frame(&views, revision, "json", 1 << 20).await;
             assert!(lock(&views.state).bytes <= MAX_BYTES);

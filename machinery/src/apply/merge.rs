@@ -212,20 +212,29 @@ pub(super) fn prune(merged: Value, last: &FieldSet, owned: &FieldSet, shape: &Sh
     let last = last.with_named_fields();
     let members = |value: &Value| field_set(value, shape).map(|s| s.with_named_fields()).unwrap_or_default();
     let all = members(&merged);
-    let pruned = without(&merged, &last, shape);
+    let pruned = without(&merged, &last, shape, Emptied::Null);
     let mut keep = members(&pruned);
     keep.extend(&owned.with_named_fields());
-    let pruned = without(&merged, &all.difference(&keep), shape);
+    let pruned = without(&merged, &all.difference(&keep), shape, Emptied::Null);
     let gone = all.difference(&members(&pruned)).intersection(&last);
-    if gone.is_empty() { merged } else { without(&merged, &gone, shape) }
+    if gone.is_empty() { merged } else { without(&merged, &gone, shape, Emptied::Gone) }
 }
 
-/// The value without these fields; what becomes empty by that goes as well.
-fn without(value: &Value, gone: &FieldSet, shape: &Shape<'_>) -> Value {
-    remove(value, gone, shape).unwrap_or_else(|| Value::Object(Map::new()))
+/// What stays of a field whose members were all taken away.
+#[derive(Clone, Copy)]
+enum Emptied {
+    /// Nothing.
+    Gone,
+    /// The field itself, without a value: it was not what was taken away. Source: structured-merge-diff `typed/remove.go`.
+    Null,
 }
 
-fn remove(value: &Value, gone: &FieldSet, shape: &Shape<'_>) -> Option<Value> {
+/// The value without these fields.
+fn without(value: &Value, gone: &FieldSet, shape: &Shape<'_>, emptied: Emptied) -> Value {
+    remove(value, gone, shape, emptied).unwrap_or_else(|| Value::Object(Map::new()))
+}
+
+fn remove(value: &Value, gone: &FieldSet, shape: &Shape<'_>, emptied: Emptied) -> Option<Value> {
     match value {
         Value::Object(map) => {
             if map.is_empty() || shape.map_is_atomic() {
@@ -238,11 +247,13 @@ fn remove(value: &Value, gone: &FieldSet, shape: &Shape<'_>) -> Option<Value> {
                     continue;
                 }
                 let left = match gone.below(&element) {
-                    Some(below) => remove(value, below, &shape.field(key)),
+                    Some(below) => remove(value, below, &shape.field(key), emptied),
                     None => Some(value.clone()),
                 };
-                if let Some(left) = left {
-                    kept.insert(key.clone(), left);
+                match (left, emptied) {
+                    (Some(left), _) => drop(kept.insert(key.clone(), left)),
+                    (None, Emptied::Null) => drop(kept.insert(key.clone(), Value::Null)),
+                    (None, Emptied::Gone) => {}
                 }
             }
             (!kept.is_empty()).then_some(Value::Object(kept))
@@ -262,7 +273,7 @@ fn remove(value: &Value, gone: &FieldSet, shape: &Shape<'_>) -> Option<Value> {
                     continue;
                 }
                 match gone.below(&element) {
-                    Some(below) => kept.extend(remove(item, below, shape)),
+                    Some(below) => kept.extend(remove(item, below, shape, emptied)),
                     None => kept.push(item.clone()),
                 }
             }

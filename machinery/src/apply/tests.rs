@@ -110,6 +110,18 @@ fn what_is_left_out_goes_unless_another_owns_it() {
 }
 
 #[test]
+fn a_struct_that_was_applied_empty_keeps_what_nobody_owns() {
+    let d = deployments();
+    let mut live = config(json!({ "progressDeadlineSeconds": 0 }));
+    live["metadata"]["labels"] = json!({ "a": "b" });
+    // A manager of the status owns the label, and nothing of the spec.
+    record_update(&d, None, &mut live, &Manager { subresource: "status", ..manager("u") });
+    let applied = apply(&d, Some(&live), &config(json!({})), &manager("a"), false).unwrap();
+    assert_eq!(applied["spec"]["progressDeadlineSeconds"], 0);
+    assert_eq!(apply(&d, Some(&applied), &config(json!({})), &later("a"), false).unwrap(), applied);
+}
+
+#[test]
 fn items_of_keyed_lists_are_owned_one_by_one() {
     let d = deployments();
     let containers = |c: Value| config(json!({ "template": { "spec": { "containers": c } } }));

@@ -1,9 +1,12 @@
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
-    Event, Revision, Scope, WatchError, WatchSource,
+    Event, Revision, Scope, StoreError, WatchError, WatchSource,
     engine::{cell::Cell, durable::Reader},
     fanout::Subscription,
 };
@@ -22,25 +25,29 @@ pub(crate) struct Source {
     pub(crate) position: Revision,
     /// ..and up to here it must be: the newest revision when the watch was registered.
     pub(crate) until: Revision,
+    /// What is being read of it.
+    pub(crate) reading: Option<BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>>>,
     pub(crate) live: Subscription,
     pub(crate) cell: Arc<Cell>,
     pub(crate) reader: Arc<dyn Reader>,
 }
 
-impl Source {
-    async fn advance(&mut self) -> Result<Vec<Arc<Event>>, WatchError> {
+impl WatchSource for Source {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Arc<Event>>, WatchError>> {
         if !self.replay.is_empty() {
-            return Ok(std::mem::take(&mut self.replay));
+            return Poll::Ready(Ok(std::mem::take(&mut self.replay)));
         }
         while self.position < self.until {
-            let read = self.reader.changes(self.cell.tenant, &self.scope, self.position, self.until, REPLAY).await;
+            let reading = self.reading.take().unwrap_or_else(|| self.read());
+            let read = ready!(self.reading.insert(reading).poll_unpin(cx));
+            self.reading = None;
             // Rows are removed only after the floor was raised or the watch ended: what was read before that is whole.
             if let Some(end) = self.live.ended() {
-                return Err(end);
+                return Poll::Ready(Err(end));
             }
             if self.cell.lock().floor > self.position {
                 self.live.end(WatchError::Compacted);
-                return Err(WatchError::Compacted);
+                return Poll::Ready(Err(WatchError::Compacted));
             }
             let events = match read {
                 Ok(events) if self.newest_only => events.into_iter().map(without_previous).collect(),
@@ -48,7 +55,7 @@ impl Source {
                 Err(error) => {
                     tracing::warn!(tenant = self.cell.tenant.0, %error, "a watch was closed because its history could not be read");
                     self.live.end(WatchError::Closed);
-                    return Err(WatchError::Closed);
+                    return Poll::Ready(Err(WatchError::Closed));
                 }
             };
             self.position = match events.last() {
@@ -56,10 +63,19 @@ impl Source {
                 _ => self.until,
             };
             if !events.is_empty() {
-                return Ok(events);
+                return Poll::Ready(Ok(events));
             }
         }
-        self.live.next().await
+        self.live.poll_next(cx)
+    }
+}
+
+impl Source {
+    /// Reads what comes next of the history.
+    fn read(&self) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>> {
+        let (reader, tenant, scope) = (self.reader.clone(), self.cell.tenant, self.scope.clone());
+        let (position, until) = (self.position, self.until);
+        async move { reader.changes(tenant, &scope, position, until, REPLAY).await }.boxed()
     }
 }
 
@@ -71,11 +87,5 @@ fn without_previous(event: Arc<Event>) -> Arc<Event> {
             Arc::new(Event { previous, ..Event::clone(&event) })
         }
         _ => event,
-    }
-}
-
-impl WatchSource for Source {
-    fn next(&mut self) -> BoxFuture<'_, Result<Vec<Arc<Event>>, WatchError>> {
-        self.advance().boxed()
     }
 }

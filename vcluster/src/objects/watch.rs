@@ -1,11 +1,12 @@
 //! Watches: changes of what a selection sees, from a revision on.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration, vec};
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration, vec};
 
 use futures::FutureExt;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use vctl_machinery::status::ApiError;
+use vctl_runtime::tasks::Stopping;
 use vctl_store::{Event, Key, Revision, Scope, StoreError, Watch, WatchError};
 
 use super::{
@@ -92,6 +93,10 @@ pub(crate) struct OpenedWatch {
     bookmark_at: Instant,
     end: Instant,
     last_bookmark: bool,
+    /// Of the earliest of these times. It and the signal to stop are kept while the watch lives: to make them anew for each event would
+    /// cost as much as the event.
+    timer: Pin<Box<Sleep>>,
+    stopping: Stopping,
     /// The cluster's revision when the watch was opened, until the watch is known to be past it: before that, silence may mean that
     /// history is still being read.
     replay_until: Option<Revision>,
@@ -137,6 +142,7 @@ pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> 
     let descriptor = &target.descriptor;
     let schema = descriptor.definition.as_ref().map_or("", |d| d.id());
     let layout = Layout::of(descriptor);
+    let stopping = call.plane.shared.tasks.stopping();
     let reading = format!("{}/{} {schema}", descriptor.group, descriptor.version).into();
     Ok(OpenedWatch {
         replay_until: (start < registered).then_some(registered),
@@ -152,6 +158,8 @@ pub(crate) async fn open(call: Arc<Call>, target: Target, query: WatchQuery) -> 
         queue,
         events: VecDeque::new(),
         last_bookmark: false,
+        timer: Box::pin(tokio::time::sleep_until(now)),
+        stopping,
         over,
     })
 }
@@ -214,14 +222,17 @@ impl OpenedWatch {
             self.over = true;
             return;
         };
-        let tasks = &self.lens.call.plane.shared.tasks;
+        if self.timer.deadline() != wake {
+            self.timer.as_mut().reset(wake);
+        }
         let batch = tokio::select! {
-            () = tasks.cancelled() => {
+            biased;
+            () = &mut self.stopping => {
                 self.over = true;
                 return;
             }
-            () = tokio::time::sleep_until(wake) => return,
             batch = watch.next() => batch,
+            () = &mut self.timer => return,
         };
         // Only a watch that has something to send waits: a timer for each that has just sent would wake all of them for nothing.
         let busy = self.last_batch + BATCH_EVERY;

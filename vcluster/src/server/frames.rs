@@ -36,10 +36,11 @@ impl Frames {
     pub(crate) fn new(lens: &Lens, accept: Accept, include: &str) -> Self {
         let Accept { encoding, form, version, .. } = &accept;
         let view = format!("{} {encoding:?} {form:?} {version} {include}", lens.reading);
+        let views = &lens.call.plane.shared.views;
         Self {
             rows: Rows::new(&lens.target.descriptor, &accept, include),
-            first_view: format!("{view} first").into(),
-            view: view.into(),
+            first_view: views.named(&format!("{view} first")),
+            view: views.named(&view),
             first: true,
             failed: false,
             accept,
