@@ -1,6 +1,9 @@
 //! What a request is about, from its method, path and query: upstream's `RequestInfo`.
 
+use std::num::IntErrorKind;
+
 use http::Method;
+use vctl_machinery::status::ApiError;
 
 /// Query parameters in order, decoded.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +33,19 @@ impl Query {
 
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// A whole number, if there is one. Source: apimachinery `pkg/runtime/conversion.go`, Go's `strconv.ParseInt`.
+    ///
+    /// # Errors
+    /// 400 in upstream's words when it is none.
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        let Some((_, text)) = self.0.iter().find(|(k, _)| k == key) else { return Ok(None) };
+        text.parse::<i64>().map(Some).map_err(|why| {
+            let range = matches!(why.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
+            let why = if range { "value out of range" } else { "invalid syntax" };
+            ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
     }
 
     /// As apimachinery's string-to-bool conversion: absent, empty, `0` and `false` are false... and a bare key is true.

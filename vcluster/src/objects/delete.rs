@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 use vctl_machinery::status::ApiError;
 use vctl_store::Expect;
 
-use super::{Call, Commit, Target, create::time, list::Selection, strategy};
+use super::{
+    Call, Commit, Target,
+    create::time,
+    list::{ListQuery, Page},
+    strategy,
+};
 use crate::{
     admission,
     document::{finalizers, is_terminating, meta, set_meta},
@@ -186,14 +191,14 @@ impl Call {
         }
     }
 
-    /// Deletes what a list selects; returns what was there.
+    /// Deletes what a list shows, and no more: a page, when there is a limit. Returns the list.
     pub(crate) async fn delete_collection(
         &self,
         target: &Target,
-        selection: &Selection,
+        query: &ListQuery,
         options: &DeleteOptions,
-    ) -> Result<Vec<Value>, ApiError> {
-        let listed = self.list_all(target, selection).await?;
+    ) -> Result<Page, ApiError> {
+        let listed = self.list(target, query).await?;
         // Several at a time: their writes share commits.
         let each = listed.items.iter().map(|object| {
             let mut one = target.clone();
@@ -207,7 +212,7 @@ impl Call {
             .buffer_unordered(DELETED_TOGETHER)
             .try_collect::<()>()
             .await?;
-        Ok(listed.items)
+        Ok(listed)
     }
 
     /// Deletes an object that was there a moment ago.

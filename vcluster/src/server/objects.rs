@@ -23,7 +23,7 @@ use crate::{
     objects::{
         Call, Target,
         delete::{DeleteOptions, Deleted},
-        list::{At, ListQuery, Page, Selection},
+        list::{At, ListQuery, Selection},
         strategy,
         update::Patch,
     },
@@ -312,19 +312,23 @@ pub(crate) fn selection(context: &Context, descriptor: &Descriptor) -> Result<Se
     Selection::parse(descriptor, context.query.get("labelSelector"), context.query.get("fieldSelector"))
 }
 
+fn list_query(context: &Context, descriptor: &Descriptor) -> Result<ListQuery, ApiError> {
+    let query = &context.query;
+    // How long a list may take is no matter here, but it has to be a number.
+    query.integer("timeoutSeconds")?;
+    Ok(ListQuery {
+        // A negative one is none, as upstream's storage sees it.
+        limit: query.integer("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default(),
+        selection: selection(context, descriptor)?,
+        at: at(query)?,
+        token: query.get("continue").to_owned(),
+    })
+}
+
 async fn list(context: &Context, target: &Target) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
     let call = context.call()?;
-    let limit = match context.query.get("limit") {
-        "" => 0,
-        text => text.parse::<usize>().map_err(|_| ApiError::bad_request(format!("invalid limit {text:?}")))?,
-    };
-    let query = ListQuery {
-        selection: selection(context, &target.descriptor)?,
-        at: at(&context.query)?,
-        limit,
-        token: context.query.get("continue").to_owned(),
-    };
+    let query = list_query(context, &target.descriptor)?;
     if resource_metrics::serves(&target.descriptor) {
         // They are measured, not stored.
         let value = show::list(context, target, &accept, call.list(target, &query).await?);
@@ -438,7 +442,7 @@ async fn delete_options(
     };
     let query = &context.query;
     if bytes.is_empty() {
-        if let Ok(seconds) = query.get("gracePeriodSeconds").parse::<i64>() {
+        if let Some(seconds) = query.integer("gracePeriodSeconds")? {
             options["gracePeriodSeconds"] = seconds.into();
         }
         if !query.get("propagationPolicy").is_empty() {
@@ -483,10 +487,9 @@ async fn delete_collection(
 ) -> Result<Response<Body>, ApiError> {
     let accept = negotiate::accept(&context.headers, &context.query)?;
     let mut call = context.call()?;
-    let selection = selection(&context, &target.descriptor)?;
+    let query = list_query(&context, &target.descriptor)?;
     let (options, _) = delete_options(&context, &mut call, request).await?;
-    let items = call.delete_collection(&target, &selection, &options).await?;
-    let revision = context.plane.store().revision(context.plane.tenant).await.map_err(crate::storage::error)?;
-    let value = show::list(&context, &target, &accept, Page { items, revision, next: None, remaining: None });
+    let page = call.delete_collection(&target, &query, &options).await?;
+    let value = show::list(&context, &target, &accept, page);
     respond::object(StatusCode::OK, &value, &accept, &context.headers, &call.take_warnings())
 }

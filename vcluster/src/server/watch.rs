@@ -34,8 +34,9 @@ fn query(context: &Context, target: &Target) -> Result<WatchQuery, ApiError> {
     };
     // A watch without a version begins with the state, as if it had asked for initial events (`SetListOptionsDefaults`).
     let initial = if q.has("sendInitialEvents") { q.flag("sendInitialEvents") } else { version == 0 };
-    let seconds = match q.get("timeoutSeconds").parse::<u64>() {
-        Ok(seconds) if seconds > 0 => seconds,
+    q.integer("limit")?;
+    let seconds = match q.integer("timeoutSeconds")?.map(u64::try_from) {
+        Some(Ok(seconds)) if seconds > 0 => seconds,
         _ => rand::rng().random_range(LIFETIME),
     };
     Ok(WatchQuery {

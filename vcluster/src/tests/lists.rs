@@ -29,6 +29,20 @@ async fn pages_show_one_state() {
 }
 
 #[tokio::test]
+async fn a_limit_bounds_what_is_deleted() {
+    let f = filled().await;
+    let all = f.ok("GET", &format!("{MAPS}?limit=-1"), Value::Null).await;
+    assert_eq!(names(&all).len(), 6, "a negative one is none");
+    let first = f.ok("DELETE", &format!("{MAPS}?limit=2"), Value::Null).await;
+    assert_eq!(names(&first), ["kube-root-ca.crt", "m0"]);
+    let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
+    let second = f.ok("DELETE", &format!("{MAPS}?limit=1&continue={token}"), Value::Null).await;
+    assert_eq!(names(&second), ["m1"]);
+    let left = names(&f.ok("GET", &format!("{MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt"), Value::Null).await);
+    assert_eq!(left, ["m2", "m3", "m4"]);
+}
+
+#[tokio::test]
 async fn an_expired_token_offers_an_inconsistent_one() {
     use vctl_store::Store;
     let f = filled().await;
