@@ -80,7 +80,8 @@ impl Environments {
         self.live(stored, &newest).await
     }
 
-    /// Asks for a new environment. Everything that can be checked is checked first.
+    /// Asks for a new environment. Everything that can be checked is checked first; with `dry_run` that is all, and the answer is what would be
+    /// made.
     ///
     /// # Errors
     /// [`Error::Invalid`] for the name, the template, a parameter, or something that the project does not allow;
@@ -90,6 +91,7 @@ impl Environments {
         caller: Caller<'_>,
         project: &ProjectDoc,
         request: CreateEnvironment,
+        dry_run: bool,
     ) -> Result<Environment, Error> {
         let name = EnvironmentName::new(request.name.clone()).map_err(|e| Error::Invalid {
             kind: "invalid-name",
@@ -149,6 +151,14 @@ impl Environments {
             times,
         };
         limits::check_images(project, &self.documents_of(&template, &environment, &all).await?)?;
+        if dry_run {
+            if self.documents.get::<EnvironmentDoc>(name.as_str()).await?.is_some() {
+                return Err(self.taken(&name).await);
+            }
+            self.access.charge(Demand { environment: &environment, wakes: false }).await?;
+            let stored = Stored { value: environment, revision: 0, created: 0 };
+            return Ok(self.view(stored, PodCounts::default(), String::new()));
+        }
         let detail = json!({
             "kind": environment.kind, "bindings": environment.bindings,
             "template": environment.template, "templateVersion": environment.template_version,

@@ -1,30 +1,34 @@
 //! The terminal around the dashboard.
 
 use std::{
-    io,
+    io, panic,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread::JoinHandle,
     time::Duration,
 };
 
-use crossterm::event::{self, Event};
+use crossterm::{
+    event::{self, DisableMouseCapture, EnableMouseCapture, Event},
+    execute,
+};
 use jiff::Timestamp;
 use ratatui::DefaultTerminal;
 use tokio::sync::mpsc;
 
 use crate::{
     draw::draw,
-    model::{Data, Request, Source},
-    state::State,
+    model::{Data, HandOver, Outside, Request},
+    state::{Settings, State},
     update::{Effect, Message, update},
 };
 
 /// How often ages are drawn anew.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the thread that reads keys waits before it looks whether it is still wanted.
-const KEY_POLL: Duration = Duration::from_millis(100);
+const KEY_POLL: Duration = Duration::from_millis(50);
 /// Messages that may wait to be taken in.
 const BUFFER: usize = 256;
 
@@ -36,85 +40,181 @@ pub enum DashError {
     Terminal(#[from] io::Error),
 }
 
+/// The dashboard's ends of the channels to the source of its data, which is a task of its own: whatever it does, frames are drawn.
+#[derive(Debug)]
+pub struct Ends {
+    ask: mpsc::Sender<Request>,
+    data: mpsc::Receiver<Data>,
+}
+
+impl Ends {
+    /// The dashboard's ends, and those of the source: it gets requests and sends news until one of the channels closes.
+    pub fn new() -> (Self, mpsc::Receiver<Request>, mpsc::Sender<Data>) {
+        let (ask, requests) = mpsc::channel(BUFFER);
+        let (tell, data) = mpsc::channel(BUFFER);
+        (Self { ask, data }, requests, tell)
+    }
+}
+
 /// Runs the dashboard until the person leaves. The terminal is restored, also after a panic.
 ///
 /// # Errors
 /// [`DashError::Terminal`] when there is no usable terminal.
-pub async fn run(server: String, source: Box<dyn Source>) -> Result<(), DashError> {
-    let mut terminal = ratatui::try_init()?;
-    let (ask, requests) = mpsc::channel(BUFFER);
-    let (tell, data) = mpsc::channel(BUFFER);
-    let (keys, stop) = read_keys()?;
-    let outcome = tokio::select! {
-        outcome = screen(&mut terminal, server, keys, data, ask) => outcome,
-        () = async {
-            source.feed(requests, tell).await;
-            // Without a source what is known stays on the screen until the person leaves.
-            std::future::pending::<()>().await;
-        } => Ok(()),
-    };
-    stop.store(true, Ordering::Relaxed);
-    let restored = ratatui::try_restore();
+pub async fn run(
+    server: String,
+    settings: Settings,
+    mouse: bool,
+    ends: Ends,
+    outside: &mut dyn Outside,
+) -> Result<(), DashError> {
+    if mouse {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            // The terminal is about to be restored as well as can be.
+            let _ = execute!(io::stdout(), DisableMouseCapture);
+            before(info);
+        }));
+    }
+    let mut screen = Screen::take(mouse)?;
+    let outcome = live(&mut screen, server, settings, ends, outside).await;
+    let restored = screen.give_back().await;
     outcome?;
     restored?;
     Ok(())
 }
 
-async fn screen(
-    terminal: &mut DefaultTerminal,
+/// The terminal while the dashboard has it.
+struct Screen {
+    terminal: DefaultTerminal,
+    mouse: bool,
+    keys: mpsc::Receiver<Event>,
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Screen {
+    fn take(mouse: bool) -> io::Result<Self> {
+        let terminal = ratatui::try_init()?;
+        if mouse {
+            execute!(io::stdout(), EnableMouseCapture)?;
+        }
+        let (send, keys) = mpsc::channel(BUFFER);
+        let stop = Arc::new(AtomicBool::new(false));
+        let reader = read_keys(send, stop.clone())?;
+        Ok(Self { terminal, mouse, keys, stop, reader: Some(reader) })
+    }
+
+    /// After this nobody reads from the terminal, and it is as it was.
+    async fn give_back(&mut self) -> io::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            // The thread may wait for room to tell a key.
+            self.keys.close();
+            let joined = tokio::task::spawn_blocking(move || reader.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::warn!("the thread that reads keys has panicked");
+            }
+        }
+        if self.mouse {
+            execute!(io::stdout(), DisableMouseCapture)?;
+        }
+        ratatui::try_restore()
+    }
+}
+
+async fn live(
+    screen: &mut Screen,
     server: String,
-    mut keys: mpsc::Receiver<Event>,
-    mut data: mpsc::Receiver<Data>,
-    ask: mpsc::Sender<Request>,
+    settings: Settings,
+    mut ends: Ends,
+    outside: &mut dyn Outside,
 ) -> io::Result<()> {
-    let mut state = State::new(server, Timestamp::now());
-    update(&mut state, Message::Resize(terminal.size()?.height));
+    let mut state = State::new(server, settings, Timestamp::now());
+    let size = screen.terminal.size()?;
+    let mut effects = update(&mut state, Message::Resize(size.width, size.height));
     let mut tick = tokio::time::interval(TICK);
+    let mut end = std::pin::pin!(asked_to_end());
     loop {
-        terminal.draw(|frame| draw(frame, &state))?;
-        let first = tokio::select! {
-            Some(event) = keys.recv() => from_terminal(&event),
-            Some(news) = data.recv() => Some(Message::Data(news)),
-            _ = tick.tick() => Some(Message::Tick(Timestamp::now())),
-        };
-        // Everything that has come in the meantime is taken in before the next frame.
-        let mut messages: Vec<Message> = first.into_iter().collect();
-        while let Ok(event) = keys.try_recv() {
-            messages.extend(from_terminal(&event));
-        }
-        while let Ok(news) = data.try_recv() {
-            messages.push(Message::Data(news));
-        }
-        for message in messages {
-            for effect in update(&mut state, message) {
-                match effect {
-                    Effect::Quit => return Ok(()),
-                    Effect::Ask(request) => {
-                        if let Err(e) = ask.try_send(request) {
-                            tracing::warn!(error = %e, "the source of the dashboard does not take requests");
-                        }
+        for effect in std::mem::take(&mut effects) {
+            match effect {
+                Effect::Quit => return Ok(()),
+                Effect::Ask(request) => {
+                    if let Err(e) = ends.ask.try_send(request) {
+                        state.notice = Some("that was too fast: the last request was not taken".to_owned());
+                        tracing::warn!(error = %e, "the source of the dashboard does not take requests");
                     }
+                }
+                Effect::HandOver(task) => {
+                    let news = away(screen, outside, task).await?;
+                    let size = screen.terminal.size()?;
+                    effects.extend(update(&mut state, Message::Resize(size.width, size.height)));
+                    effects.extend(update(&mut state, Message::Data(news)));
                 }
             }
         }
+        screen.terminal.draw(|frame| {
+            draw(frame, &state);
+        })?;
+        let first = tokio::select! {
+            Some(event) = screen.keys.recv() => from_terminal(&event),
+            Some(news) = ends.data.recv() => Some(Message::Data(news)),
+            _ = tick.tick() => Some(Message::Tick(Timestamp::now())),
+            () = &mut end => return Ok(()),
+        };
+        let mut messages: Vec<Message> = first.into_iter().collect();
+        // Everything that has come in the meantime is taken in before the next frame, keys first.
+        while let Ok(event) = screen.keys.try_recv() {
+            messages.extend(from_terminal(&event));
+        }
+        while let Ok(news) = ends.data.try_recv() {
+            messages.push(Message::Data(news));
+        }
+        for message in messages {
+            effects.extend(update(&mut state, message));
+        }
     }
+}
+
+/// Gives the terminal away, and takes it back.
+async fn away(screen: &mut Screen, outside: &mut dyn Outside, task: HandOver) -> io::Result<Data> {
+    screen.give_back().await?;
+    let news = outside.hand_over(task).await;
+    *screen = Screen::take(screen.mouse)?;
+    screen.terminal.clear()?;
+    Ok(news)
 }
 
 fn from_terminal(event: &Event) -> Option<Message> {
     match event {
         Event::Key(key) => Some(Message::Key(*key)),
-        Event::Resize(_, rows) => Some(Message::Resize(*rows)),
+        Event::Mouse(mouse) => Some(Message::Mouse(*mouse)),
+        Event::Resize(columns, rows) => Some(Message::Resize(*columns, *rows)),
         _ => None,
     }
 }
 
+/// Completes when the process shall end: then the terminal is restored first.
+#[cfg(unix)]
+async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut hang_up)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn asked_to_end() {
+    std::future::pending().await
+}
+
 /// A thread of its own waits for keys, because waiting for a terminal blocks.
-fn read_keys() -> io::Result<(mpsc::Receiver<Event>, Arc<AtomicBool>)> {
-    let (send, receive) = mpsc::channel(BUFFER);
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
+fn read_keys(send: mpsc::Sender<Event>, stop: Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-        while !stopped.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             match event::poll(KEY_POLL) {
                 Ok(false) => {}
                 Ok(true) => {
@@ -126,6 +226,5 @@ fn read_keys() -> io::Result<(mpsc::Receiver<Event>, Arc<AtomicBool>)> {
                 Err(_) => return,
             }
         }
-    })?;
-    Ok((receive, stop))
+    })
 }

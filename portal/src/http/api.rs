@@ -70,15 +70,27 @@ pub(super) async fn list_environments(
     tagged(&Page { items, next: None }, None, &headers)
 }
 
+/// Query of a creation: `?dryRun` or `?dryRun=true` checks everything and makes nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CreateQuery {
+    dry_run: Option<String>,
+}
+
 pub(super) async fn create_environment(
     State(portal): State<Portal>,
     requester: Requester,
     Extension(permit): Extension<Permit>,
+    Query(query): Query<CreateQuery>,
     JsonBody(request): JsonBody<CreateEnvironment>,
 ) -> Answer {
     let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
     permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
-    let environment = portal.inner().environments.create(requester.caller(), &project, request).await?;
+    let dry_run = query.dry_run.is_some_and(|dry_run| dry_run != "false");
+    let environment = portal.inner().environments.create(requester.caller(), &project, request, dry_run).await?;
+    if dry_run {
+        return Ok(Json(environment).into_response());
+    }
     let location = format!("/api/v1/environments/{}", environment.name);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
 }

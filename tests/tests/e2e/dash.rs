@@ -50,26 +50,43 @@ fn everything_is_live_and_the_terminal_is_given_back() -> Result<()> {
     tmux.keys(&["Escape"])?;
     tmux.until("all pods", |s| s.contains("redis-") && s.contains("web-"))?;
 
-    // Workers and events by their numbers; other environments by the palette.
+    // Workers, jobs, events and the audit trail by their numbers; other environments and any kind by the palette.
     tmux.keys(&["3"])?;
     tmux.until("the workers", |s| row(s, "local", &["simulated"]))?;
     tmux.keys(&["4"])?;
+    tmux.until("the jobs", |s| row(s, "beta", &["create", "succeeded"]))?;
+    tmux.keys(&["6"])?;
+    tmux.until("the audit trail", |s| s.contains("environment.create") && s.contains("beta"))?;
+    tmux.keys(&["5"])?;
     tmux.until("the events", |s| s.contains("SuccessfulCreate") && s.contains("Scheduled"))?;
     k.ok(&["scale", "deployment", "web", "--replicas=3"])?;
-    let scaled = |s: &str| s.lines().filter(|l| l.contains("ScalingReplicaSet") && l.contains("default/web")).count();
+    let scaled = |s: &str| s.lines().filter(|l| l.contains("ScalingReplicaSet") && l.contains("/web")).count();
     tmux.until("the new event", |s| scaled(s) == 2)?;
-    tmux.keys(&[":", "p", "o", "d", "s", "Space", "b", "e", "t", "a", "Enter"])?;
-    tmux.until("the pods of the other environment", |s| s.contains("beta") && !s.contains("redis-"))?;
+    tmux.line(":deploy")?;
+    tmux.until("the deployments", |s| s.contains("deployments of alpha") && row(s, "default", &["web", "3/3"]))?;
+    tmux.keys(&["/", "w", "e", "b", "Enter", "d"])?;
+    tmux.until("its description", |s| s.contains("Replicas: 3") && s.contains("Kind:         Deployment"))?;
+    tmux.keys(&["q"])?;
+    tmux.line(":pods beta")?;
+    tmux.until("the pods of the other environment", |s| s.contains("pods of beta") && !s.contains("redis-"))?;
     tmux.keys(&["?"])?;
-    tmux.until("the help", |s| s.contains(" help ") && s.contains("next, previous row"))?;
+    tmux.until("the help", |s| s.contains(" help ") && s.contains("previous row"))?;
     tmux.keys(&["Escape"])?;
-    tmux.keys(&["Escape"])?;
+    tmux.keys(&["1"])?;
     tmux.until("the environments", |s| row(s, "alpha", &[]) && row(s, "beta", &[]))?;
     tmux.resize(60, 12)?;
     tmux.until("fewer rows", |s| s.lines().count() <= 12 && row(s, "beta", &["Ready"]))?;
-    tmux.resize(120, 30)?;
-    platform.vctl(&["delete", "beta", "--wait"])?.ok()?;
+    tmux.resize(80, 24)?;
+    tmux.until("80 columns", |s| row(s, "beta", &["Ready"]) && s.contains("q quit"))?;
+    // Nothing is deleted before its name is typed.
+    tmux.keys(&["G", "C-d"])?;
+    tmux.until("the question", |s| s.contains("delete environment beta and everything in it? type its name"))?;
+    tmux.line("bet")?;
+    tmux.until("it stays", |s| s.contains("beta stays"))?;
+    tmux.keys(&["C-d"])?;
+    tmux.line("beta")?;
     tmux.until("one is gone", |s| s.contains("environments (1)") && !row(s, "beta", &[]))?;
+    tmux.resize(120, 30)?;
 
     // q leaves; the terminal is as it was: screen, cursor and settings.
     tmux.keys(&["q"])?;
@@ -77,6 +94,129 @@ fn everything_is_live_and_the_terminal_is_given_back() -> Result<()> {
     assert_eq!(tmux.variable("#{alternate_on} #{cursor_flag}")?, "0 1");
     tmux.line("stty -g | diff - ~/before; echo it differs: $?")?;
     tmux.until("the same settings", |s| s.contains("\nit differs: 0\n")).map(drop)
+}
+
+/// The server is killed and started again: the dashboard says so, keeps what it knows, and goes on by itself.
+#[test]
+fn it_reconnects_by_itself() -> Result<()> {
+    let mut platform = Platform::start(Workers::Simulated)?;
+    platform.create("alpha", "team-x", &[])?;
+    let data = platform.data_dir().display().to_string();
+    let home = platform.scratch().display().to_string();
+    // A terminal without UTF-8, and without colours.
+    let variables = [("VCTL_DATA_DIR", &*data), ("HOME", &home), ("LC_ALL", "C"), ("NO_COLOR", "1")];
+    let tmux = Tmux::start(platform.scratch(), &variables)?;
+    tmux.line(&format!("{} dash --no-mouse", vctl_binary()?.display()))?;
+    tmux.until("the environment", |s| row(s, "alpha", &["Ready", "2/2"]))?;
+    tmux.keys(&["2"])?;
+    let screen = tmux.until("the pods", |s| s.contains("redis-") && s.contains("web-"))?;
+    ensure!(screen.is_ascii(), "{screen}");
+    platform.kill_server()?;
+    let screen = tmux.until("the trouble", |s| s.contains("! the ") && s.contains("server"))?;
+    ensure!(screen.contains("redis-"), "what is known stays:\n{screen}");
+    tmux.keys(&["1"])?;
+    tmux.until("keys are heard meanwhile", |s| row(s, "alpha", &["Ready"]))?;
+    tmux.keys(&["2"])?;
+    platform.start_server()?;
+    tmux.until("it is over", |s| !s.contains("! the ") && s.contains("redis-"))?;
+    let k = platform.kubectl("1.33", "alpha")?;
+    k.ok(&["run", "after", "--image=registry.example/extra:1"])?;
+    tmux.until("what is new", |s| s.lines().any(|l| l.contains("after") && l.contains("Running")))?;
+    tmux.keys(&["q"])?;
+    tmux.until("the shell is back", |s| s.contains(" dash --no-mouse\n$"))?;
+    Ok(())
+}
+
+/// An object is changed in an editor: the server's dry run is shown, a change of somebody else is never overwritten, and with
+/// `--readonly` nothing can be changed.
+#[test]
+fn changes_are_reviewed() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("alpha", "blank", &[])?;
+    let k = platform.kubectl("1.33", "alpha")?;
+    k.ok(&["create", "configmap", "settings", "--from-literal=colour=red", "--from-literal=size=1"])?;
+    let data = platform.data_dir().display().to_string();
+    let home = platform.scratch().display().to_string();
+    let editor = "sed -i s/red/blue/";
+    let tmux = Tmux::start(platform.scratch(), &[("VCTL_DATA_DIR", &data), ("HOME", &home), ("EDITOR", editor)])?;
+    let vctl = vctl_binary()?.display().to_string();
+    tmux.line(&format!("{vctl} dash"))?;
+    tmux.until("the environment", |s| row(s, "alpha", &["Ready"]))?;
+    tmux.keys(&["2"])?;
+    tmux.until("no pods", |s| s.contains("no pods"))?;
+    tmux.line(":cm")?;
+    tmux.until("the object", |s| row(s, "default", &["settings", "2"]))?;
+    tmux.keys(&["/", "s", "e", "t", "t", "Enter", "e"])?;
+    let dry = |s: &str| s.contains("(dry run)") && s.contains("-  colour: red") && s.contains("+  colour: blue");
+    tmux.until("what would come of it", dry)?;
+    let colour = || k.ok(&["get", "configmap", "settings", "-o", "jsonpath={.data.colour}{.data.size}"]);
+    ensure!(colour()? == "red1", "nothing has been changed yet");
+    // Somebody else changes another field before it is applied.
+    k.ok(&["patch", "configmap", "settings", "-p", r#"{"data":{"size":"2"}}"#])?;
+    tmux.keys(&["Enter"])?;
+    let both = |s: &str| {
+        s.contains("Somebody else has changed it") && s.contains("+  size: '2'") && s.contains("+  colour: blue")
+    };
+    tmux.until("both changes", both)?;
+    ensure!(colour()? == "red2", "theirs is not overwritten");
+    tmux.keys(&["Enter"])?;
+    tmux.until("it is applied", |s| s.contains("configmaps settings is changed"))?;
+    ensure!(colour()? == "blue2", "both count");
+    tmux.keys(&["q"])?;
+    tmux.until("the shell is back", |s| s.contains(" dash\n$"))?;
+
+    tmux.line(&format!("clear; {vctl} dash --readonly"))?;
+    tmux.until("read-only", |s| s.contains("read-only") && row(s, "alpha", &["Ready"]))?;
+    tmux.keys(&["C-d"])?;
+    tmux.until("it is refused", |s| s.contains("--readonly: nothing can be changed"))?;
+    tmux.keys(&["q"])?;
+    Ok(())
+}
+
+/// Logs of a real container, before and after a restart, and a shell in it, which gets the terminal and gives it back.
+#[test]
+fn podman_logs_and_shell_in_the_dashboard() -> Result<()> {
+    let platform = super::containers_podman::platform()?;
+    platform.create("dev", "blank", &[])?;
+    let k = platform.kubectl("1.33", "dev")?;
+    let script = "n=$(cat /data/n 2>/dev/null || echo 0); n=$((n+1)); echo $n > /data/n; echo run $n begins; \
+                  i=0; while [ ! -e /data/end$n ]; do i=$((i+1)); echo line $i of run $n; sleep 1; done; exit 1";
+    let mut pod: serde_json::Value = serde_json::from_str(&super::containers_podman::pod("talker", script))?;
+    pod["spec"]["volumes"] = serde_json::json!([{"name": "data", "emptyDir": {}}]);
+    pod["spec"]["containers"][0]["volumeMounts"] = serde_json::json!([{"name": "data", "mountPath": "/data"}]);
+    k.apply(&pod.to_string())?;
+    super::containers_podman::ready(&k, "talker")?;
+    let data = platform.data_dir().display().to_string();
+    let home = platform.scratch().display().to_string();
+    let tmux = Tmux::start(platform.scratch(), &[("VCTL_DATA_DIR", &data), ("HOME", &home)])?;
+    tmux.line(&format!("{} dash", vctl_binary()?.display()))?;
+    tmux.until("the environment", |s| row(s, "dev", &["Ready"]))?;
+    tmux.keys(&["2"])?;
+    tmux.until("the pod", |s| row(s, "default", &["talker", "Running"]))?;
+    tmux.keys(&["l"])?;
+    tmux.until("its logs", |s| s.contains("line 3 of run 1") && s.contains("following"))?;
+    tmux.keys(&["g", "/"])?;
+    tmux.line("run 1 begins")?;
+    tmux.until("what is searched", |s| s.contains("/run 1 begins") && s.contains("\nrun 1 begins"))?;
+    tmux.keys(&["Escape", "q"])?;
+    // The shell has the whole terminal, in its size, and keys that are none of the dashboard's.
+    tmux.keys(&["s"])?;
+    tmux.until("the shell", |s| s.contains("shell in default/talker (main)") && s.contains('#'))?;
+    tmux.line("stty size; echo $((6*7)); touch /data/end1")?;
+    tmux.until("its answers", |s| s.contains("30 120") && s.contains("\n42"))?;
+    tmux.line("exit")?;
+    let back = |s: &str| s.contains("pods of dev") && row(s, "default", &["talker"]);
+    tmux.until("the dashboard is back", back)?;
+    tmux.until("it was restarted", |s| row(s, "default", &["talker", "Running"]) && !s.contains(" 0  "))?;
+    tmux.keys(&["p"])?;
+    tmux.until("the logs of before", |s| {
+        s.contains("of run 1") && !s.contains("of run 2") && s.contains("before the restart")
+    })?;
+    tmux.keys(&["p"])?;
+    tmux.until("the logs of now", |s| s.contains("run 2 begins"))?;
+    tmux.keys(&["q", "q"])?;
+    tmux.until("the shell is back", |s| s.contains(" dash\n$"))?;
+    Ok(())
 }
 
 /// Without a terminal, and without a server, it says what to do and leaves the screen alone.

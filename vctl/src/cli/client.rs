@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
-use vctl_api::rest::{OauthError, Problem, ServerFile, TokenResponse};
+use vctl_api::rest::{OauthError, Page, Problem, ServerFile, TokenResponse};
 
 use super::{
     Global,
@@ -187,6 +187,23 @@ impl Client {
     /// Reads; `path` is below `/api/v1/`.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.send(self.request(Method::GET, path).await?).await
+    }
+
+    /// Reads all pages of a list.
+    pub(crate) async fn all<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, CliError> {
+        let mut items = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page: Page<T> = self.get(&format!("{path}{after}")).await?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) => {
+                    let mark = if path.contains('?') { '&' } else { '?' };
+                    after = format!("{mark}after={}", segment(&next));
+                }
+                None => return Ok(items),
+            }
+        }
     }
 
     /// Makes something.

@@ -50,6 +50,9 @@ pub(crate) struct Create {
     /// Return as soon as it is asked for
     #[arg(long)]
     no_wait: bool,
+    /// Let the server check everything, and make nothing
+    #[arg(long, conflicts_with = "no_wait")]
+    dry_run: bool,
     /// How to print it
     #[arg(long, short, value_enum, default_value_t)]
     output: Format,
@@ -94,6 +97,10 @@ impl Create {
             expires_after: self.expires_after,
             reason: String::new(),
         };
+        if self.dry_run {
+            let would: Environment = client.post("environments?dryRun=true", &request).await?;
+            return show(self.output, &would, || dry(&would));
+        }
         let mut environment: Environment = client.post("environments", &request).await?;
         let path = format!("environments/{}", segment(environment.name.as_str()));
         if self.no_wait {
@@ -107,6 +114,18 @@ impl Create {
         let seconds = begun.elapsed().as_secs_f64();
         show(self.output, &environment, || ready(&environment, seconds))
     }
+}
+
+fn dry(e: &Environment) -> String {
+    let mut text = format!(
+        "environment {} would be made of {} {} with Kubernetes {} in project {}; nothing was changed\n",
+        e.name, e.template, e.template_version, e.kubernetes_version, e.project
+    );
+    for (name, value) in &e.parameters {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        text.push_str(&format!("  {name}={value}\n"));
+    }
+    text
 }
 
 fn ready(environment: &Environment, seconds: f64) -> String {

@@ -44,7 +44,8 @@ impl Get {
     }
 }
 
-fn render(e: &Environment, job: Option<&Job>, usage: &str, now: Timestamp) -> String {
+/// An environment for people, with the steps of its job.
+pub(super) fn render(e: &Environment, job: Option<&Job>, usage: &str, now: Timestamp) -> String {
     let mut lines = vec![
         ("Name", e.name.to_string()),
         ("Phase", format!("{:?}", e.phase)),

@@ -127,7 +127,8 @@ impl Logs {
     }
 }
 
-fn line(line: &LogLine) -> String {
+/// A line of the log of a job.
+pub(super) fn line(line: &LogLine) -> String {
     let at = Timestamp::from_second(line.at.as_second()).unwrap_or(line.at);
     format!("{at} {}: {}\n", line.step, line.message)
 }
@@ -157,7 +158,8 @@ fn rows(jobs: &[Job], now: Timestamp) -> String {
     table(["ID", "ENVIRONMENT", "OPERATION", "STATE", "AGE", "MESSAGE"], &jobs.iter().map(row).collect::<Vec<_>>())
 }
 
-fn render(job: &Job, now: Timestamp) -> String {
+/// A job for people, with its steps.
+pub(super) fn render(job: &Job, now: Timestamp) -> String {
     let mut text = format!(
         "Job:         {}\nEnvironment: {}\nOperation:   {}\nState:       {} (started {} times)\nCreated:     {} ago\n",
         job.id,
