@@ -54,7 +54,7 @@ pub enum Mode {
 }
 
 /// Measurements that are kept for the little curves.
-pub(crate) const SAMPLES: usize = 16;
+pub(crate) const SAMPLES: usize = 12;
 
 /// The dashboard's state.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ mod authentication;
 mod backup;
 mod client;
 mod compact;
-mod completion;
+pub(crate) mod completion;
 mod connect;
 mod context;
 mod contexts;
@@ -25,6 +25,7 @@ mod kubeconfig;
 mod list;
 mod login;
 mod login_link;
+mod man;
 mod output;
 mod progress;
 mod project;
@@ -50,6 +51,7 @@ mod whoami;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 
 use crate::cli::{client::Client, error::CliError};
 
@@ -60,7 +62,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "VCTL_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Server to talk to, by the name of its context (`vctl context list`) [default: the current one, unless --data-dir is given]
-    #[arg(long, global = true, env = "VCTL_CONTEXT", value_name = "NAME")]
+    #[arg(long, global = true, env = "VCTL_CONTEXT", value_name = "NAME", add = ArgValueCandidates::new(completion::contexts))]
     pub(crate) context: Option<String>,
 }
 
@@ -162,11 +164,13 @@ pub(crate) enum Command {
     Dash(dash::Dash),
     /// Print the versions of this program and of the server
     Version(version::Version),
-    /// Print a completion script for a shell
+    /// Print a completion script for a shell, which completes live names too
     Completion(completion::Completion),
+    /// Write the manual pages of all commands
+    Man(man::Man),
 }
 
-/// Runs a command and reports its failure on standard error. `root` is the whole command line, for completion scripts.
+/// Runs a command and reports its failure on standard error. `root` is the whole command line, for manual pages.
 pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) -> ExitCode {
     // Fails when it is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -211,7 +215,8 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::User(c) => c.run(global).await,
         Command::Dash(c) => c.run(global).await,
         Command::Version(c) => c.run(global).await,
-        Command::Completion(c) => c.run(root),
+        Command::Completion(c) => c.run(),
+        Command::Man(c) => c.run(root),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,7 +18,7 @@ mod virtual_api;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// A request is hundreds of small allocations on whichever thread serves it, and most are freed on the same one.
 #[global_allocator]
@@ -47,7 +47,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    if cli::completion::answered(Cli::command) {
+        return ExitCode::SUCCESS;
+    }
+    let cli = parse();
     if let Command::Agent(command) = &cli.command
         && let Err(e) = command.enter()
     {
@@ -65,6 +68,16 @@ fn main() -> ExitCode {
             Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
         }
     })
+}
+
+/// The command line, by the name that it was called by; what is wrong with it ends the program.
+fn parse() -> Cli {
+    let mut command = Cli::command();
+    if let Some(name) = cli::completion::called(std::env::args_os().next().as_ref()) {
+        command = command.bin_name(name);
+    }
+    let mut matches = command.get_matches();
+    Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|e| e.exit())
 }
 
 fn done(result: anyhow::Result<()>) -> ExitCode {

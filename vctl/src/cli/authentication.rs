@@ -3,15 +3,17 @@
 use std::{fs, path::PathBuf};
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde_json::{Value, json};
 use vctl_api::rest::Authentication as Body;
 
-use super::{Client, Global, client::segment, error::CliError, output::print};
+use super::{Client, Global, client::segment, completion, error::CliError, output::print};
 
 /// Arguments of `vctl authentication`.
 #[derive(Debug, Args)]
 pub(crate) struct Authentication {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// No tokens but the environment's own
     #[arg(long, conflicts_with_all = ["authentication_config", "oidc_issuer_url"])]

@@ -1,9 +1,32 @@
-//! `vctl completion`.
+//! `vctl completion`, and the names that it completes.
+
+mod names;
+
+use std::{ffi::OsString, path::Path};
 
 use clap::Args;
-use clap_complete::Shell;
+use clap_complete::{
+    CompleteEnv,
+    env::{EnvCompleter as _, Shells},
+};
 
 use super::{error::CliError, output::print};
+
+pub(crate) use names::{contexts, environments, jobs, projects, templates};
+
+/// The variable by which the script asks for completions.
+const VARIABLE: &str = "VCTL_COMPLETE";
+
+/// Shells that have a script.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Elvish,
+    #[value(name = "powershell")]
+    PowerShell,
+}
 
 /// Arguments of `vctl completion`.
 #[derive(Debug, Args)]
@@ -13,9 +36,32 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    pub(super) fn run(self, mut root: clap::Command) -> Result<(), CliError> {
+    /// Prints the script, which asks this program at every completion: names of environments and the like are those of now.
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let name = match self.shell {
+            Shell::Bash => "bash",
+            Shell::Zsh => "zsh",
+            Shell::Fish => "fish",
+            Shell::Elvish => "elvish",
+            Shell::PowerShell => "powershell",
+        };
+        let shells = Shells::builtins();
+        let shell = shells.completer(name).ok_or_else(|| CliError::Usage(format!("there is no script for {name}")))?;
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut root, "vctl", &mut script);
+        shell.write_registration(VARIABLE, "vctl", "vctl", "vctl", &mut script)?;
         print(&String::from_utf8_lossy(&script))
     }
+}
+
+/// Answers the script, when it is the script that asks; then nothing else is to be done.
+pub(crate) fn answered(command: fn() -> clap::Command) -> bool {
+    let here = std::env::current_dir().ok();
+    let complete = CompleteEnv::with_factory(command).var(VARIABLE).bin("vctl");
+    complete.try_complete(std::env::args_os(), here.as_deref()).unwrap_or_default()
+}
+
+/// How this program was called: by a link `kubectl-vctl` in the path it is `kubectl vctl`.
+pub(crate) fn called(argument: Option<&OsString>) -> Option<&'static str> {
+    let name = Path::new(argument?).file_stem()?;
+    (name == "kubectl-vctl").then_some("kubectl vctl")
 }

@@ -8,8 +8,9 @@ use std::{
 };
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
-use super::{Client, Global, error::CliError};
+use super::{Client, Global, completion, error::CliError};
 
 /// What shells give when a command is not there.
 const NOT_FOUND: u8 = 127;
@@ -18,6 +19,7 @@ const NOT_FOUND: u8 = 127;
 #[derive(Debug, Args)]
 pub(crate) struct Connect {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Command to run instead of a shell
     #[arg(last = true)]

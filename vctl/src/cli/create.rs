@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{CreateEnvironment, DEFAULT_PROJECT, Environment, EnvironmentKind, Period};
 use vctl_machinery::version::MinorVersion;
 
@@ -14,6 +15,7 @@ use super::{
     Client, Global,
     authentication::AuthenticationArgs,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, show},
     progress,
@@ -25,10 +27,10 @@ pub(crate) struct Create {
     /// Name: lower-case letters, digits and '-', at most 50
     name: String,
     /// What to make it from; see `vctl templates`
-    #[arg(long, short)]
+    #[arg(long, short, add = ArgValueCandidates::new(completion::templates))]
     template: String,
     /// Project that it is to belong to
-    #[arg(long, value_name = "PROJECT", default_value = DEFAULT_PROJECT)]
+    #[arg(long, value_name = "PROJECT", default_value = DEFAULT_PROJECT, add = ArgValueCandidates::new(completion::projects))]
     project: String,
     /// A parameter of the template; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]

@@ -35,6 +35,12 @@ pub(crate) enum CliError {
     /// The server's answer makes no sense.
     #[error("the answer of the server cannot be read ({0}): is it of another version? Compare with `vctl version`")]
     Answer(String),
+    /// Something else is under way; the text says how to go on.
+    #[error("{0}")]
+    Conflict(String),
+    /// The server would refuse it.
+    #[error("{0}")]
+    Forbidden(String),
     /// What was asked for was begun but failed.
     #[error("{0}")]
     Failed(String),
@@ -62,7 +68,8 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::SignedOut { .. } => 5,
+            Self::Conflict(_) => 4,
+            Self::SignedOut { .. } | Self::Forbidden(_) => 5,
             Self::NoServer(_) | Self::Unreachable { .. } => 6,
             Self::Refused(problem) => match (problem.status, problem.kind.as_str()) {
                 (404, _) | (_, "unknown-template") => 3,

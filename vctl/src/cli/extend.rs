@@ -1,12 +1,14 @@
 //! `vctl extend`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{Environment, Extend as Request, Period};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, show},
 };
@@ -15,6 +17,7 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct Extend {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// It is deleted so long from now, such as 4h or 7d; at most as far as its template allows
     #[arg(value_name = "TIME")]

@@ -1,12 +1,14 @@
 //! `vctl get`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{Environment, Job, Phase, UsageSeries};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, age, show},
     top,
@@ -16,6 +18,7 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// How to print it
     #[arg(long, short, value_enum, default_value_t)]
@@ -27,7 +30,7 @@ impl Get {
         let client = Client::open(global)?;
         let environment: Environment = client.get(&format!("environments/{}", segment(&self.name))).await?;
         let job: Option<Job> = match (&environment.job, environment.phase) {
-            (Some(job), phase) if phase != Phase::Ready && self.output == Format::Table => {
+            (Some(job), phase) if phase != Phase::Ready && self.output.for_people() => {
                 Some(client.get(&format!("jobs/{}", segment(job))).await?)
             }
             _ => None,

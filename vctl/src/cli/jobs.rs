@@ -1,12 +1,14 @@
 //! `vctl jobs`.
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{Job, JobState, LogLine, Page};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, age, print, show, table},
     progress,
@@ -49,6 +51,7 @@ struct List {
 #[derive(Debug, Args)]
 struct Get {
     /// Id of the job
+    #[arg(add = ArgValueCandidates::new(completion::jobs))]
     id: String,
     /// How to print it
     #[arg(long, short, value_enum, default_value_t)]
@@ -58,6 +61,7 @@ struct Get {
 #[derive(Debug, Args)]
 struct Logs {
     /// Id of the job
+    #[arg(add = ArgValueCandidates::new(completion::jobs))]
     id: String,
     /// Go on until it ends; fails when it does
     #[arg(long, short)]
@@ -67,7 +71,11 @@ struct Logs {
 #[derive(Debug, Args)]
 struct One {
     /// Id of the job
+    #[arg(add = ArgValueCandidates::new(completion::jobs))]
     id: String,
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
 }
 
 impl Jobs {
@@ -86,12 +94,12 @@ impl Jobs {
             Command::Logs(logs) => logs.run(&client).await,
             Command::Cancel(one) => {
                 let job: Job = client.post(&format!("{}/cancel", path(&one.id)), &serde_json::json!({})).await?;
-                print(&format!("job {} is told to stop\n", job.id))
+                show(one.output, &job, || format!("job {} is told to stop\n", job.id))
             }
             Command::Resume(one) => {
                 let job: Job = client.post(&format!("{}/resume", path(&one.id)), &serde_json::json!({})).await?;
-                progress::follow(&client, &job.id).await?;
-                print(&format!("job {} has done what {} was at\n", job.id, one.id))
+                let job = progress::follow(&client, &job.id).await?;
+                show(one.output, &job, || format!("job {} has done what {} was at\n", job.id, one.id))
             }
         }
     }

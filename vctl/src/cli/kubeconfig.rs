@@ -8,10 +8,11 @@ use std::{
 };
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde_yaml::{Mapping, Value};
 use vctl_api::rest::{self, CreateEnvironmentToken, EnvironmentToken};
 
-use super::{Client, Global, client::segment, error::CliError, output::print};
+use super::{Client, Global, client::segment, completion, error::CliError, output::print};
 
 /// How often, and with what pause, a locked kubeconfig is tried.
 const LOCK_TRIES: usize = 50;
@@ -21,6 +22,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 pub(crate) struct Kubeconfig {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Merge it into ~/.kube/config (or the first file of KUBECONFIG) and make it the current context
     #[arg(long)]

@@ -1,29 +1,85 @@
-//! Tables, JSON and YAML on standard output.
+//! Tables, names, JSON and YAML on standard output.
 
-use std::io::{self, Write};
+mod layout;
+
+use std::{
+    cell::Cell,
+    io::{self, IsTerminal, Write},
+};
 
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::error::CliError;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// For people; as wide as the terminal.
     #[default]
     Table,
+    /// For people, with everything: more columns, and nothing is shortened.
+    Wide,
     /// JSON.
     Json,
     /// YAML.
     Yaml,
+    /// What other commands call it, one a line.
+    Name,
 }
 
-/// Prints a value as JSON or YAML, or as the text that `table` makes.
+impl Format {
+    /// It is read by people.
+    pub(crate) fn for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
+
+thread_local! {
+    /// How tables are laid out while [`show`] has one made.
+    static LAYOUT: Cell<Layout> = const { Cell::new(Layout { room: None, colours: false }) };
+}
+
+/// How a table is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Columns of the terminal; none: as many as there are letters.
+    room: Option<usize>,
+    /// What says how something is doing has a colour.
+    colours: bool,
+}
+
+impl Layout {
+    /// Colours and widths are for terminals: what is piped is whole and plain.
+    fn of_stdout(format: Format) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let room = vctl_tui::terminal_columns().map(usize::from).filter(|_| terminal && format == Format::Table);
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+            || std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+        Self { room, colours: terminal && !plain }
+    }
+}
+
+/// Arguments of commands that print something.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Output {
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// Prints a value as JSON or YAML, its names, or the text that `table` makes.
 pub(crate) fn show<T: Serialize>(format: Format, value: &T, table: impl FnOnce() -> String) -> Result<(), CliError> {
     let mut text = match format {
-        Format::Table => table(),
+        Format::Table | Format::Wide => {
+            LAYOUT.set(Layout::of_stdout(format));
+            let text = table();
+            LAYOUT.set(Layout { room: None, colours: false });
+            text
+        }
+        Format::Name => names(&serde_json::to_value(value).map_err(|e| CliError::Answer(e.to_string()))?)?,
         Format::Json => serde_json::to_string_pretty(value).map_err(|e| CliError::Answer(e.to_string()))?,
         Format::Yaml => serde_yaml::to_string(value).map_err(|e| CliError::Answer(e.to_string()))?,
     };
@@ -41,29 +97,30 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Columns, as wide as their widest cell; the last is as wide as it is.
-pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).chain([head[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: [usize; N] = std::array::from_fn(width);
-    let mut text = String::new();
-    let mut line = |cells: [&str; N]| {
-        let mut line = String::new();
-        for (i, cell) in cells.iter().enumerate() {
-            line.push_str(cell);
-            if i + 1 < N {
-                line.push_str(&" ".repeat(widths[i].saturating_sub(cell.chars().count()) + 3));
-            }
+/// What other commands take for each thing: its id where it has one, else its name, of a version of a template both.
+fn names(value: &Value) -> Result<String, CliError> {
+    let of = |item: &Value| {
+        let text = |field: &str| match &item[field] {
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        if let (Some(name), Some(version), Some(_)) = (text("name"), text("version"), text("digest")) {
+            return Some(format!("{name}@{version}\n"));
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
+        text("id").or_else(|| text("name")).map(|name| name + "\n")
     };
-    line(head);
-    for row in rows {
-        line(std::array::from_fn(|i| row[i].as_str()));
-    }
-    text
+    let found: Option<String> = match value {
+        Value::Array(items) => items.iter().map(of).collect(),
+        item => of(item),
+    };
+    found.ok_or_else(|| CliError::Usage("this has no name: print it with -o json or -o yaml".to_owned()))
+}
+
+/// Columns, as wide as their widest cell; on a terminal the widest give way, so that a row is a line.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let rows: Vec<&[String]> = rows.iter().map(<[String; N]>::as_slice).collect();
+    layout::table(&head, &rows, LAYOUT.get())
 }
 
 /// Time since then, short, as kubectl prints ages: `5s`, `12m`, `3h5m`, `8d`.
@@ -98,9 +155,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_align() {
-        let rows = [["a".to_owned(), "1".to_owned()], ["long-name".to_owned(), String::new()]];
-        assert_eq!(table(["NAME", "N"], &rows), "NAME        N\na           1\nlong-name\n");
+    fn names_are_what_other_commands_take() {
+        let of = |value: Value| names(&value).ok();
+        assert_eq!(of(serde_json::json!([{"name": "a"}, {"id": "j-1", "name": "x"}])).as_deref(), Some("a\nj-1\n"));
+        let version = serde_json::json!({"name": "team-x", "version": "1.0.0", "digest": "d"});
+        assert_eq!(of(version).as_deref(), Some("team-x@1.0.0\n"));
+        assert_eq!(of(serde_json::json!([])).as_deref(), Some(""));
+        assert_eq!(of(serde_json::json!({"entries": 3})), None);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{self, RotateCa as Request};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     kubeconfig::{Current, fetch, merge_into, own_kubeconfig},
     output::print,
@@ -18,6 +20,7 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct RotateCa {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// How long certificates of the old authority still count, such as 30m or 24h [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = overlap, conflicts_with = "now")]
@@ -65,7 +68,9 @@ impl RotateCa {
         let path = format!("environments/{}", segment(&self.name));
         let request = Request { now: self.now, overlap_seconds: self.overlap.map(|o| o.as_secs()) };
         let job: rest::Job = client.post(&format!("{path}/rotate-ca"), &request).await?;
-        progress::follow(&client, &job.id).await?;
+        if let Err(e) = progress::follow(&client, &job.id).await {
+            return Err(conflict(&self, &client.get(&format!("jobs/{}", segment(&job.id))).await?).unwrap_or(e));
+        }
         let name = &self.name;
         if self.merge {
             let kubeconfig = fetch(&client, name).await?;
@@ -77,6 +82,14 @@ impl RotateCa {
             "environment {name} has a new certificate authority; get new kubeconfigs: vctl kubeconfig {name} --merge\n"
         ))
     }
+}
+
+/// A job that ended before it changed anything, because an earlier change is still under way, is a conflict: its text says how to end that.
+fn conflict(command: &RotateCa, job: &rest::Job) -> Option<CliError> {
+    let first = job.steps.first().is_some_and(|step| step.state == rest::JobState::Failed);
+    let hint = format!("vctl rotate-ca {} --now", command.name);
+    (first && job.state == rest::JobState::Failed && job.error.contains(&hint))
+        .then(|| CliError::Conflict(job.error.clone()))
 }
 
 #[cfg(test)]

@@ -1,18 +1,30 @@
 //! `vctl sleep`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::Job;
 
-use super::{Client, Global, client::segment, error::CliError, output::print, progress};
+use super::{
+    Client, Global,
+    client::segment,
+    completion,
+    error::CliError,
+    output::{Format, show},
+    progress,
+};
 
 /// Arguments of `vctl sleep`.
 #[derive(Debug, Args)]
 pub(crate) struct Sleep {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Return as soon as it is asked for
     #[arg(long)]
     no_wait: bool,
+    /// How to print the job that does it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
 }
 
 impl Sleep {
@@ -21,11 +33,11 @@ impl Sleep {
         let name = &self.name;
         let job: Job = client.post(&format!("environments/{}/sleep", segment(name)), &serde_json::json!({})).await?;
         if self.no_wait {
-            return print(&format!("job {} is at it; see `vctl get {name}`\n", job.id));
+            return show(self.output, &job, || format!("job {} is at it; see `vctl get {name}`\n", job.id));
         }
-        progress::follow(&client, &job.id).await?;
-        print(&format!(
-            "environment {name} sleeps: its objects can be read; a write, or `vctl wake {name}`, wakes it\n"
-        ))
+        let job = progress::follow(&client, &job.id).await?;
+        show(self.output, &job, || {
+            format!("environment {name} sleeps: its objects can be read; a write, or `vctl wake {name}`, wakes it\n")
+        })
     }
 }

@@ -8,14 +8,16 @@ use std::{
 };
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_store::Backup;
 
-use super::{Client, Global, client::segment, error::CliError};
+use super::{Client, Global, client::segment, completion, error::CliError};
 
 /// Arguments of `vctl snapshot`.
 #[derive(Debug, Args)]
 pub(crate) struct Snapshot {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// File to write; it holds the environment's Secrets and keys as they are
     #[arg(long, short, value_name = "FILE")]

@@ -22,7 +22,7 @@ impl Status {
     pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
         let client = Client::open(global)?;
         let status: ServerStatus = client.get("status").await?;
-        if self.output != Format::Table {
+        if !self.output.for_people() {
             return show(self.output, &status, String::new);
         }
         let link: LoginLink = client.post("login-links", &serde_json::Value::Null).await?;

@@ -38,6 +38,8 @@ enum TeamAction {
         /// Most environments of all its people together
         #[arg(long, value_name = "N")]
         environments: Option<u32>,
+        #[command(flatten)]
+        print: Output,
     },
     /// Delete a team that is a member of nothing
     Delete {
@@ -64,11 +66,11 @@ impl TeamCommand {
                     table(["NAME", "USERS", "GROUPS", "TITLE"], &page.items.iter().map(row).collect::<Vec<_>>())
                 })
             }
-            TeamAction::Set { name, title, users, groups, environments } => {
+            TeamAction::Set { name, title, users, groups, environments, print } => {
                 let mut settings = TeamSettings { title, users, groups, ..TeamSettings::default() };
                 settings.quota.environments = environments;
-                let _: Team = client.put(&format!("teams/{}", segment(&name)), &settings).await?;
-                print(&format!("team {name} is set\n"))
+                let team: Team = client.put(&format!("teams/{}", segment(&name)), &settings).await?;
+                show(print.output, &team, || format!("team {name} is set\n"))
             }
             TeamAction::Delete { name } => {
                 client.delete_nothing(&format!("teams/{}", segment(&name))).await?;
@@ -99,6 +101,8 @@ enum RoleAction {
         /// environments.get, environments.*, *.list or *; may be given several times
         #[arg(long = "rule", value_name = "RULE", required = true)]
         rules: Vec<String>,
+        #[command(flatten)]
+        print: Output,
     },
     /// Delete a role that nobody has
     Delete {
@@ -121,10 +125,10 @@ impl RoleCommand {
                     table(["NAME", "BUILT-IN", "TITLE", "RULES"], &page.items.iter().map(row).collect::<Vec<_>>())
                 })
             }
-            RoleAction::Set { name, title, rules } => {
+            RoleAction::Set { name, title, rules, print } => {
                 let settings = RoleSettings { title, rules };
-                let _: Role = client.put(&format!("roles/{}", segment(&name)), &settings).await?;
-                print(&format!("role {name} is set\n"))
+                let role: Role = client.put(&format!("roles/{}", segment(&name)), &settings).await?;
+                show(print.output, &role, || format!("role {name} is set\n"))
             }
             RoleAction::Delete { name } => {
                 client.delete_nothing(&format!("roles/{}", segment(&name))).await?;

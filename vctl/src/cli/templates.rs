@@ -1,11 +1,13 @@
 //! `vctl templates`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{Page, Parameter, ParameterType, Template};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, show, table},
 };
@@ -14,6 +16,7 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct Templates {
     /// Show this one with its parameters
+    #[arg(add = ArgValueCandidates::new(completion::templates))]
     name: Option<String>,
     /// How to print them
     #[arg(long, short, value_enum, default_value_t)]

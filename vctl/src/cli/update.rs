@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{ChangeKind, Job, UpdateEnvironment, UpdatePreview};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     create::pair,
     error::CliError,
-    output::{Format, print, show},
+    output::{Format, show},
     progress,
 };
 
@@ -33,6 +35,7 @@ pub(crate) struct Options {
 #[derive(Debug, Args)]
 pub(crate) struct Set {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Parameters; NAME= without a value takes one back to the template's default
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = pair)]
@@ -45,6 +48,7 @@ pub(crate) struct Set {
 #[derive(Debug, Args)]
 pub(crate) struct Upgrade {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Version or channel of its template
     #[arg(long, value_name = "VERSION", default_value = "stable")]
@@ -60,6 +64,7 @@ pub(crate) struct Upgrade {
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     #[command(flatten)]
     options: Options,
@@ -108,7 +113,7 @@ async fn run(global: &Global, name: &str, request: UpdateEnvironment, options: O
     }
     let job: Job = client.post(&path, &request).await?;
     if options.no_wait {
-        return print(&format!("job {} is at it; see `vctl get {name}`\n", job.id));
+        return show(options.output, &job, || format!("job {} is at it; see `vctl get {name}`\n", job.id));
     }
     progress::follow(&client, &job.id).await?;
     show(options.output, &preview, || format!("environment {name} has {} now ({})\n", preview.to, count(&preview)))

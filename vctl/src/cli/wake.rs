@@ -1,18 +1,30 @@
 //! `vctl wake`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::Job;
 
-use super::{Client, Global, client::segment, error::CliError, output::print, progress};
+use super::{
+    Client, Global,
+    client::segment,
+    completion,
+    error::CliError,
+    output::{Format, show},
+    progress,
+};
 
 /// Arguments of `vctl wake`.
 #[derive(Debug, Args)]
 pub(crate) struct Wake {
     /// Name of the environment
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Return as soon as it is asked for
     #[arg(long)]
     no_wait: bool,
+    /// How to print the job that does it
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
 }
 
 impl Wake {
@@ -21,9 +33,9 @@ impl Wake {
         let name = &self.name;
         let job: Job = client.post(&format!("environments/{}/wake", segment(name)), &serde_json::json!({})).await?;
         if self.no_wait {
-            return print(&format!("job {} is at it; see `vctl get {name}`\n", job.id));
+            return show(self.output, &job, || format!("job {} is at it; see `vctl get {name}`\n", job.id));
         }
-        progress::follow(&client, &job.id).await?;
-        print(&format!("environment {name} is awake\n"))
+        let job = progress::follow(&client, &job.id).await?;
+        show(self.output, &job, || format!("environment {name} is awake\n"))
     }
 }
