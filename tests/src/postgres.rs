@@ -93,6 +93,34 @@ impl Postgres {
         Ok(server)
     }
 
+    /// Speaks TLS to whoever wants it, with this certificate and key (PEM).
+    ///
+    /// # Errors
+    /// It does not take them.
+    pub fn serve_tls(&self, certificate: &str, key: &str) -> Result<()> {
+        let data = self.directory.path().join("data");
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let file = data.join(name);
+            fs::write(&file, text)?;
+            let mut mode = Command::new("chmod");
+            mode.arg("600").arg(&file);
+            finish(mode)?.ok()?;
+            if is_root()? {
+                let mut give = Command::new("chown");
+                give.arg("postgres:").arg(&file);
+                finish(give)?.ok()?;
+            }
+        }
+        self.sql("postgres", "ALTER SYSTEM SET ssl = on")?;
+        self.sql("postgres", "SELECT pg_reload_conf()")?;
+        wait::until("Postgres speaks TLS", Duration::from_secs(20), || {
+            match self.sql("postgres", "SHOW ssl").map_err(|e| e.to_string())?.trim() {
+                "on" => Ok(()),
+                other => Err(other.to_owned()),
+            }
+        })
+    }
+
     /// The address of the database, with a password that the server does not ask for.
     pub fn url(&self, password: &str) -> String {
         format!("postgres://vctl:{password}@localhost/vctl?host={}", self.directory.path().display())

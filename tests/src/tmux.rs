@@ -82,6 +82,14 @@ impl Tmux {
         self.run(&["capture-pane", "-p"])
     }
 
+    /// What the screen shows, with the sequences of its colours.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn coloured(&self) -> Result<String> {
+        self.run(&["capture-pane", "-p", "-e"])
+    }
+
     /// A variable of tmux, such as `#{alternate_on}`.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bad_input;
+mod cli;
 mod client;
 mod console;
 mod containers_podman;
@@ -9,6 +10,7 @@ mod copies_podman;
 mod crash;
 mod custom_resources;
 mod dash;
+mod documents;
 mod golden;
 mod kubectl;
 mod lifecycle;

@@ -21,20 +21,20 @@ use crate::oidc::Provider;
 const SECRET: &str = "client-secret-of-this-test-0123456789";
 
 /// A browser: keeps cookies by site, and follows nothing by itself.
-struct Browser {
+pub(crate) struct Browser {
     http: reqwest::Client,
     runtime: tokio::runtime::Runtime,
     cookies: BTreeMap<(String, String), String>,
 }
 
-struct Page {
-    status: StatusCode,
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
     location: Option<Url>,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Browser {
-    fn new(authorities: &[&std::path::Path]) -> Result<Self> {
+    pub(crate) fn new(authorities: &[&std::path::Path]) -> Result<Self> {
         let mut all = Vec::new();
         for path in authorities {
             all.extend(reqwest::Certificate::from_pem_bundle(&std::fs::read(path)?)?);
@@ -77,12 +77,12 @@ impl Browser {
         Ok(Page { status: response.0, location: location.map(|l| url.join(l)).transpose()?, text })
     }
 
-    fn get(&mut self, url: &Url) -> Result<Page> {
+    pub(crate) fn get(&mut self, url: &Url) -> Result<Page> {
         self.send(Method::GET, url, None)
     }
 
     /// From the portal to the provider, through it as somebody, and up to the provider's redirect, which is not followed.
-    fn up_to_callback(&mut self, start: &Url, account: &str) -> Result<Url> {
+    pub(crate) fn up_to_callback(&mut self, start: &Url, account: &str) -> Result<Url> {
         let page = self.get(start)?;
         ensure!(page.status == StatusCode::SEE_OTHER, "{start}: {} {}", page.status, page.text);
         let mut next = page.location.context("to the provider")?;
@@ -95,6 +95,27 @@ impl Browser {
             }
         }
         anyhow::bail!("the provider goes in circles: {next}")
+    }
+
+    /// Allows a command line what it asks for at this address; where the browser is sent then.
+    pub(crate) fn allow(&mut self, address: &Url) -> Result<Url> {
+        let page = self.get(address)?;
+        ensure!(page.status == StatusCode::OK && page.text.contains("Allow"), "{}", page.text);
+        let names = [
+            "client_id",
+            "response_type",
+            "redirect_uri",
+            "state",
+            "code_challenge",
+            "code_challenge_method",
+            "client_name",
+            "csrf",
+        ];
+        let values: Vec<(&str, String)> = names.iter().map(|n| (*n, hidden(&page.text, n))).collect();
+        let mut fields: Vec<(&str, &str)> = values.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        fields.push(("decision", "allow"));
+        let page = self.send(Method::POST, &address.join("/oauth/authorize")?, Some(&fields))?;
+        Ok(Url::parse(&Self::continued(&page)?)?)
     }
 
     /// Where a page goes on to by itself.
@@ -195,23 +216,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
         line.clear();
         ensure!(said.read_line(&mut line)? > 0, "vctl login has ended");
     }
-    let page = alice.get(&Url::parse(line.trim())?)?;
-    ensure!(page.status == StatusCode::OK && page.text.contains("Allow"), "{}", page.text);
-    let names = [
-        "client_id",
-        "response_type",
-        "redirect_uri",
-        "state",
-        "code_challenge",
-        "code_challenge_method",
-        "client_name",
-        "csrf",
-    ];
-    let values: Vec<(&str, String)> = names.iter().map(|n| (*n, hidden(&page.text, n))).collect();
-    let mut fields: Vec<(&str, &str)> = values.iter().map(|(n, v)| (*n, v.as_str())).collect();
-    fields.push(("decision", "allow"));
-    let page = alice.send(Method::POST, &portal.join("/oauth/authorize")?, Some(&fields))?;
-    let loopback = Url::parse(&Browser::continued(&page)?)?;
+    let loopback = alice.allow(&Url::parse(line.trim())?)?;
     secrets.push(of(&loopback, "code"));
     ensure!(alice.get(&loopback)?.text.contains("signed in"), "the loopback page");
     ensure!(login.wait()?.success(), "vctl login");

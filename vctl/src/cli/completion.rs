@@ -5,10 +5,7 @@ mod names;
 use std::{ffi::OsString, path::Path};
 
 use clap::Args;
-use clap_complete::{
-    CompleteEnv,
-    env::{EnvCompleter as _, Shells},
-};
+use clap_complete::{CompleteEnv, env::Shells};
 
 use super::{error::CliError, output::print};
 

@@ -37,7 +37,7 @@ impl Get {
         };
         // The last minute that is over may not be there yet.
         let usage = match self.output {
-            Format::Table => {
+            Format::Table | Format::Wide => {
                 let path = format!("environments/{}/usage?since=3m", segment(&self.name));
                 client.get::<UsageSeries>(&path).await?.points.last().map(top::line).unwrap_or_default()
             }

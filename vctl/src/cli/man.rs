@@ -46,8 +46,7 @@ fn write(
 
 fn render(command: &clap::Command, name: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    let command = command.clone().name(name.to_owned()).display_name(name.to_owned());
-    let man = clap_mangen::Man::new(command).title(name.to_uppercase()).section("1");
+    let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase()).section("1");
     man.render(&mut page)?;
     io::Write::write_all(&mut page, EXIT_CODES.as_bytes())?;
     Ok(page)

@@ -1,0 +1,213 @@
+//! The command line as scripts and people meet it: exit codes, formats, dry runs, completion, manual pages, `kubectl vctl`.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use vctl_tests::{
+    kubectl::{self, Output, finish},
+    platform::{Platform, Workers, vctl_binary},
+    tmux::Tmux,
+};
+
+/// Runs a command that must end with this code; what it wrote.
+fn code(platform: &Platform, args: &[&str], expected: i32) -> Result<Output> {
+    let output = platform.vctl(args)?;
+    ensure!(
+        output.code == expected,
+        "vctl {}: {} instead of {expected}: {}",
+        args.join(" "),
+        output.code,
+        output.stderr
+    );
+    Ok(output)
+}
+
+/// Those of docs/rest-api.md.
+#[test]
+fn exit_codes() -> Result<()> {
+    let mut platform = Platform::start(Workers::Simulated)?;
+    platform.create("alpha", "blank", &[])?;
+    code(&platform, &["list"], 0)?;
+    code(&platform, &["create", "beta", "--template", "nonsense@9.9.9"], 3)?;
+    code(&platform, &["create", "beta", "--template", "team-x", "--set", "nonsense=1"], 2)?;
+    ensure!(code(&platform, &["lst"], 2)?.stderr.contains("similar subcommand"), "a command that is near is named");
+    let missing = code(&platform, &["get", "alpa"], 3)?;
+    ensure!(missing.stderr.contains("did you mean alpha?"), "{}", missing.stderr);
+    let near = code(&platform, &["create", "beta", "--template", "blnk"], 3)?;
+    ensure!(near.stderr.contains("did you mean blank"), "{}", near.stderr);
+    code(&platform, &["create", "alpha", "--template", "blank"], 4)?;
+    // The old authority of an environment still counts: that is a conflict, whoever finds it.
+    code(&platform, &["rotate-ca", "alpha", "--overlap", "1h"], 0)?;
+    let again = code(&platform, &["rotate-ca", "alpha"], 4)?;
+    ensure!(again.stderr.contains("vctl rotate-ca alpha --now"), "{}", again.stderr);
+    let mut stranger = Command::new(vctl_binary()?);
+    stranger.arg("list").env("HOME", platform.scratch()).env_remove("VCTL_DATA_DIR").env("VCTL_TOKEN", "nonsense");
+    stranger.env("VCTL_SERVER", format!("https://{}", platform.address()));
+    stranger.env("VCTL_CA_FILE", platform.data_dir().join("ca.pem"));
+    let stranger = finish(stranger)?;
+    ensure!(stranger.code == 5, "{}: {}", stranger.code, stranger.stderr);
+    ensure!(code(&platform, &["connect", "alpha", "--", "sh", "-c", "exit 7"], 7).is_ok(), "that of the command");
+    platform.stop_server()?;
+    ensure!(code(&platform, &["list"], 6)?.stderr.contains("vctl up"), "it says what to do");
+    Ok(())
+}
+
+/// What is listed can be had for people, for programs and as arguments of other commands.
+#[test]
+fn formats() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("alpha", "blank", &[])?;
+    platform.create("beta", "blank", &[])?;
+    ensure!(code(&platform, &["list", "-o", "name"], 0)?.stdout == "alpha\nbeta\n");
+    let wide = code(&platform, &["list", "-o", "wide"], 0)?.stdout;
+    ensure!(wide.lines().next().is_some_and(|head| head.contains("OWNER") && head.contains("KUBERNETES")), "{wide}");
+    ensure!(!wide.contains('\u{1b}'), "what is piped has no colours");
+    let lists: [&[&str]; 9] = [
+        &["list"],
+        &["jobs", "list"],
+        &["templates"],
+        &["template", "list", "team-x"],
+        &["resource", "list"],
+        &["project", "list"],
+        &["team", "list"],
+        &["role", "list"],
+        &["audit", "list"],
+    ];
+    for list in lists {
+        let of = |format: &str| code(&platform, &[list, &["-o", format]].concat(), 0).map(|o| o.stdout);
+        let json: Vec<Value> = serde_json::from_str(&of("json")?).with_context(|| list.join(" "))?;
+        let yaml: Vec<Value> = serde_yaml::from_str(&of("yaml")?).with_context(|| list.join(" "))?;
+        ensure!(json == yaml, "{}", list.join(" "));
+        ensure!(of("name")?.lines().count() == json.len(), "{}: a name for each", list.join(" "));
+        of("wide")?;
+    }
+    // A name is what other commands take.
+    let job = code(&platform, &["jobs", "list", "-o", "name"], 0)?.stdout;
+    code(&platform, &["jobs", "get", job.lines().next().context("a job")?], 0)?;
+    ensure!(code(&platform, &["sleep", "beta", "-o", "json"], 0)?.stdout.contains("\"sleep\""), "the job that does it");
+    Ok(())
+}
+
+#[test]
+fn dry_runs_change_nothing() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("alpha", "team-x", &[])?;
+    let before = code(&platform, &["audit", "list", "-o", "json"], 0)?.stdout;
+    let would = code(&platform, &["create", "beta", "--template", "team-x", "--dry-run"], 0)?.stdout;
+    ensure!(would.contains("beta would be made of team-x") && would.contains("nothing was changed"), "{would}");
+    code(&platform, &["create", "alpha", "--template", "team-x", "--dry-run"], 4)?;
+    code(&platform, &["create", "beta", "--template", "team-x", "--set", "nonsense=1", "--dry-run"], 2)?;
+    let would = code(&platform, &["delete", "alpha", "--dry-run"], 0)?.stdout;
+    ensure!(would.contains("alpha would be deleted"), "{would}");
+    code(&platform, &["delete", "nobody", "--dry-run"], 3)?;
+    code(&platform, &["set", "alpha", "nonsense=1", "--dry-run"], 2)?;
+    code(&platform, &["upgrade", "alpha", "--dry-run"], 0)?;
+    ensure!(code(&platform, &["list", "-o", "name"], 0)?.stdout == "alpha\n");
+    ensure!(code(&platform, &["audit", "list", "-o", "json"], 0)?.stdout == before, "nothing was changed");
+    Ok(())
+}
+
+/// The scripts ask the program, and the program asks the server.
+#[test]
+fn completion_knows_live_names() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    platform.create("alpha", "blank", &[])?;
+    platform.create("alto", "blank", &[])?;
+    let dir = vctl_binary()?.parent().context("a directory")?.display().to_string();
+    let path = format!("{dir}:{}", std::env::var("PATH").unwrap_or_default());
+    let script = "source <(vctl completion bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_TYPE=9; \
+                  _clap_complete_vctl; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let bash = |words: &[&str]| -> Result<String> {
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-c", script, "bash"]).args(words).env("PATH", &path);
+        bash.env("VCTL_DATA_DIR", platform.data_dir()).env("HOME", platform.scratch());
+        finish(bash)?.ok()
+    };
+    ensure!(bash(&["vctl", "get", "al"])? == "alpha\nalto\n", "{}", bash(&["vctl", "get", "al"])?);
+    ensure!(bash(&["vctl", "create", "x", "--template", "bl"])?.contains("blank"));
+    ensure!(bash(&["vctl", "rota"])?.contains("rotate-ca"));
+    for shell in ["zsh", "fish"] {
+        let script = code(&platform, &["completion", shell], 0)?.stdout;
+        ensure!(script.contains("VCTL_COMPLETE"), "{shell}: {script}");
+        let mut asked = platform.vctl_command(&["--", "vctl", "get", "al"])?;
+        asked.env("VCTL_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
+        let answer = finish(asked)?.ok()?;
+        ensure!(
+            answer.contains("alpha") && answer.contains("alto") && answer.contains("Ready, blank"),
+            "{shell}: {answer}"
+        );
+    }
+    // Without a server there is nothing to complete, and nothing to read either.
+    let mut alone = Command::new(vctl_binary()?);
+    alone.args(["--", "vctl", "get", ""]).env("VCTL_COMPLETE", "fish").env("_CLAP_COMPLETE_INDEX", "2");
+    alone.env("VCTL_DATA_DIR", platform.scratch().join("nothing")).env("HOME", platform.scratch());
+    let alone = finish(alone)?;
+    ensure!(alone.code == 0 && alone.stderr.is_empty() && !alone.stdout.contains("alpha"), "{}", alone.stderr);
+    Ok(())
+}
+
+/// A link `kubectl-vctl` in the path makes it a part of kubectl.
+#[cfg(unix)]
+#[test]
+fn it_is_a_plugin_of_kubectl() -> Result<()> {
+    let platform = Platform::start(Workers::None)?;
+    let bin = platform.scratch().join("bin");
+    std::fs::create_dir(&bin)?;
+    std::os::unix::fs::symlink(vctl_binary()?, bin.join("kubectl-vctl"))?;
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let run = |args: &[&str]| -> Result<Output> {
+        let mut command = Command::new(kubectl::binary("1.33")?);
+        command.args(args).env("PATH", &path).env("HOME", platform.scratch()).env("VCTL_DATA_DIR", platform.data_dir());
+        finish(command)
+    };
+    ensure!(run(&["plugin", "list"])?.ok()?.contains("kubectl-vctl"));
+    ensure!(run(&["vctl", "list"])?.ok()?.contains("no environments yet"));
+    let help = run(&["vctl", "create", "--help"])?.ok()?;
+    ensure!(help.contains("Usage: kubectl vctl create "), "{help}");
+    let wrong = run(&["vctl", "create"])?;
+    ensure!(wrong.code == 2 && wrong.stderr.contains("Usage: kubectl vctl create"), "{}", wrong.stderr);
+    Ok(())
+}
+
+#[test]
+fn every_command_has_a_manual_page() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut man = Command::new(vctl_binary()?);
+    man.arg("man").arg(dir.path());
+    finish(man)?.ok()?;
+    let mut help = Command::new(vctl_binary()?);
+    help.arg("--help");
+    let help = finish(help)?.ok()?;
+    let commands =
+        help.lines().skip_while(|l| !l.starts_with("Commands:")).skip(1).take_while(|l| !l.trim().is_empty());
+    let mut pages = 0;
+    for name in commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        let page =
+            std::fs::read_to_string(dir.path().join(format!("vctl-{name}.1"))).with_context(|| name.to_owned())?;
+        ensure!(page.contains(".SH SYNOPSIS") && page.contains("EXIT STATUS"), "{name}: {page}");
+        pages += 1;
+    }
+    ensure!(pages > 30, "only {pages}");
+    Ok(())
+}
+
+/// On a terminal tables are as wide as it is, and have colours unless nobody wants them.
+#[test]
+fn tables_fit_the_terminal() -> Result<()> {
+    let platform = Platform::start(Workers::Simulated)?;
+    let long = "a-name-that-has-fifty-letters-and-not-one-fewer-ab";
+    platform.create(long, "blank", &[])?;
+    let data = platform.data_dir().display().to_string();
+    let home = platform.scratch().display().to_string();
+    let tmux = Tmux::start(platform.scratch(), &[("VCTL_DATA_DIR", &data), ("HOME", &home)])?;
+    tmux.resize(60, 20)?;
+    tmux.line(&format!("clear; {} list; echo it ends here", vctl_binary()?.display()))?;
+    let screen = tmux.until("the table", |s| s.contains("\nit ends here"))?;
+    let rows: Vec<&str> =
+        screen.lines().skip_while(|l| !l.starts_with("NAME")).take_while(|l| *l != "it ends here").collect();
+    ensure!(rows.len() == 2 && rows[1].contains('…') && rows[1].contains("Ready"), "a row is a line:\n{screen}");
+    let coloured = tmux.coloured()?;
+    ensure!(coloured.contains("\u{1b}[32mReady"), "{coloured:?}");
+    Ok(())
+}

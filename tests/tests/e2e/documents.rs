@@ -1,0 +1,104 @@
+//! The commands of docs/quick-start.md, operator-guide.md and security.md, run in their order against real parts.
+//!
+//! Fenced blocks that begin with `console` or `sh` are commands. In `console`, lines that begin with `$ ` are run by bash; the lines below
+//! them must be in the output in this order, where `…` stands for anything and space for any space. `# exit N` behind a command is its exit code,
+//! otherwise 0. Words after `console`: `background` runs until the next such block or the end and must serve; `as=NAME` runs on the machine of
+//! somebody who signs in; `not-run: WHY` is not run, and counted. `file=PATH` of any block writes it.
+
+mod person;
+mod script;
+
+use std::{net::TcpListener, path::Path, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use vctl_runtime::pki::{Authority, Validity};
+use vctl_tests::{kubectl, platform::vctl_binary, postgres::Postgres};
+
+use crate::oidc::Provider;
+use script::{Block, Session};
+
+/// Blocks that may say that they are not run.
+const NOT_RUN: usize = 1;
+
+fn document(name: &str) -> Result<Vec<Block>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let blocks = script::blocks(&text)?;
+    let not_run = blocks.iter().filter(|block| block.not_run).count();
+    ensure!(not_run <= NOT_RUN, "{name} has {not_run} blocks that are not run");
+    Ok(blocks)
+}
+
+/// A port that nobody listens on, of those that the kernel gives to nobody by itself.
+fn port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn session() -> Result<Session> {
+    let tool = kubectl::binary("1.33")?;
+    let own = vctl_binary()?;
+    let dirs = [own.parent().context("a directory")?, tool.parent().context("a directory")?];
+    Session::new(&dirs)
+}
+
+#[test]
+fn quick_start() -> Result<()> {
+    let mut session = session()?;
+    session.replace("127.0.0.1:8443", &format!("127.0.0.1:{}", port()?));
+    session.run(&document("quick-start.md")?, 20)
+}
+
+#[test]
+fn security() -> Result<()> {
+    let mut session = session()?;
+    session.replace("127.0.0.1:8443", &format!("127.0.0.1:{}", port()?));
+    session.run(&document("security.md")?, 25)
+}
+
+#[test]
+fn operator_guide() -> Result<()> {
+    const SECRET: &str = "client-secret-of-the-operator-guide-0123456789";
+    vctl_runtime::serve::install_crypto_provider();
+    let mut session = session()?;
+    let root = session.root().to_owned();
+    let etc = root.join("etc");
+    std::fs::create_dir(&etc)?;
+    // A database with TLS and passwords, as somebody else runs it.
+    let postgres = Postgres::start_listening()?;
+    let validity = Validity::from_now(jiff::Timestamp::now(), std::time::Duration::from_hours(1));
+    let authority = Authority::generate("database", validity)?;
+    let identity = authority.server(&["localhost".to_owned()], validity)?;
+    postgres.serve_tls(&identity.certificate_pem, &identity.key_pem)?;
+    std::fs::write(etc.join("db-ca.crt"), authority.certificate_pem())?;
+    postgres.sql("postgres", "CREATE ROLE postgres SUPERUSER LOGIN PASSWORD 'administrator'")?;
+    session.set("PGPASSWORD", "administrator");
+    session.set("CLIENT_SECRET", SECRET);
+    // An identity provider that knows the address of the platform.
+    let port = port()?;
+    let provider_dir = root.join("provider");
+    std::fs::create_dir(&provider_dir)?;
+    let trusted = provider_dir.join("provider-ca.crt");
+    let address = format!("https://localhost:{port}");
+    let provider = Provider::start_for(&provider_dir, Some((&address, SECRET, &trusted)))?;
+    std::fs::copy(&provider.authority, etc.join("login-ca.crt"))?;
+    session.signs_in_at(&provider.authority);
+    for (documented, real) in [
+        ("https://login.example.com", provider.issuer.as_str()),
+        ("vctl.example.com:8443", &format!("localhost:{port}")),
+        ("0.0.0.0:8443", &format!("127.0.0.1:{port}")),
+        ("db.example.com:5432", &format!("localhost:{}", postgres.port())),
+        ("/etc/vctl", &etc.display().to_string()),
+        ("/var/lib/vctl", &root.join("lib").display().to_string()),
+        ("--workers podman", "--workers simulated"),
+    ] {
+        session.replace(documented, real);
+    }
+    session.run(&document("operator-guide.md")?, 35)?;
+    let passwords = Command::new("grep").args(["-rl", "correct horse"]).arg(root.join("lib")).output()?;
+    ensure!(
+        passwords.stdout.is_empty(),
+        "the password of the database is in {}",
+        String::from_utf8_lossy(&passwords.stdout)
+    );
+    Ok(())
+}
