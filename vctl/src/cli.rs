@@ -27,6 +27,8 @@ mod login;
 mod login_link;
 mod man;
 mod output;
+mod permissions;
+mod platform;
 mod progress;
 mod project;
 mod reencrypt;
@@ -47,6 +49,7 @@ mod user;
 mod version;
 mod wake;
 mod whoami;
+mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -140,10 +143,16 @@ pub(crate) enum Command {
     Team(team::TeamCommand),
     /// Roles: named lists of permissions
     Role(team::RoleCommand),
+    /// The platform as a whole: who has which role everywhere, what each user may have
+    Platform(platform::PlatformCommand),
+    /// Show what you may do, on the platform, in a project or with an environment
+    Permissions(permissions::Show),
     /// Read, export and verify the audit trail
     Audit(audit::Audit),
     /// Show the server, its workers and a sign-in link for the portal
     Status(status::Status),
+    /// List workers
+    Workers(workers::Workers),
     /// Print a sign-in link for the portal: it works once, within ten minutes
     LoginLink(login_link::LoginLink),
     /// Sign in to a server with a browser, and remember it as a context
@@ -203,8 +212,11 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Project(c) => c.run(global).await,
         Command::Team(c) => c.run(global).await,
         Command::Role(c) => c.run(global).await,
+        Command::Platform(c) => c.run(global).await,
+        Command::Permissions(c) => c.run(global).await,
         Command::Audit(c) => c.run(global).await,
         Command::Status(c) => c.run(global).await,
+        Command::Workers(c) => c.run(global).await,
         Command::LoginLink(c) => c.run(global).await,
         Command::Login(c) => c.run(global).await,
         Command::Logout(c) => c.run(global).await,

@@ -71,8 +71,8 @@ fn everything_is_live_and_the_terminal_is_given_back() -> Result<()> {
     tmux.until("the pods of the other environment", |s| s.contains("pods of beta") && !s.contains("redis-"))?;
     tmux.keys(&["?"])?;
     tmux.until("the help", |s| s.contains(" help ") && s.contains("previous row"))?;
-    tmux.keys(&["Escape"])?;
-    tmux.keys(&["1"])?;
+    // Escape and a key at once would be a key with alt.
+    tmux.keys(&["q", "1"])?;
     tmux.until("the environments", |s| row(s, "alpha", &[]) && row(s, "beta", &[]))?;
     tmux.resize(60, 12)?;
     tmux.until("fewer rows", |s| s.lines().count() <= 12 && row(s, "beta", &["Ready"]))?;
@@ -198,7 +198,9 @@ fn podman_logs_and_shell_in_the_dashboard() -> Result<()> {
     tmux.keys(&["g", "/"])?;
     tmux.line("run 1 begins")?;
     tmux.until("what is searched", |s| s.contains("/run 1 begins") && s.contains("\nrun 1 begins"))?;
-    tmux.keys(&["Escape", "q"])?;
+    tmux.keys(&["Escape"])?;
+    tmux.until("no search any more", |s| !s.contains("/run 1 begins"))?;
+    tmux.keys(&["q"])?;
     // The shell has the whole terminal, in its size, and keys that are none of the dashboard's.
     tmux.keys(&["s"])?;
     tmux.until("the shell", |s| s.contains("shell in default/talker (main)") && s.contains('#'))?;

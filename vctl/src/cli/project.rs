@@ -117,7 +117,7 @@ impl Settings {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Who {
+pub(super) struct Who {
     /// A user, by email address or id
     #[arg(long)]
     user: Option<String>,
@@ -130,7 +130,7 @@ struct Who {
 }
 
 impl Who {
-    fn member(self) -> Result<(MemberKind, String), CliError> {
+    pub(super) fn member(self) -> Result<(MemberKind, String), CliError> {
         match (self.user, self.group, self.team) {
             (Some(user), ..) => Ok((MemberKind::User, user)),
             (_, Some(group), _) => Ok((MemberKind::Group, group)),

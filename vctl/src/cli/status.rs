@@ -41,6 +41,13 @@ fn render(s: &ServerStatus, url: &str, link: &LoginLink, now: Timestamp) -> Stri
         text.push_str("Workers:      none: pods stay pending\n");
         return text;
     }
+    text.push('\n');
+    text.push_str(&workers(&s.workers, now));
+    text
+}
+
+/// Workers as a table.
+pub(super) fn workers(all: &[Worker], now: Timestamp) -> String {
     let row = |w: &Worker| {
         let seen =
             w.last_seen.map_or_else(|| "never seen".to_owned(), |at| format!("not connected for {}", age(at, now)));
@@ -54,8 +61,6 @@ fn render(s: &ServerStatus, url: &str, link: &LoginLink, now: Timestamp) -> Stri
             w.runtime.clone(),
         ]
     };
-    let rows: Vec<_> = s.workers.iter().map(row).collect();
-    text.push('\n');
-    text.push_str(&table(["WORKER", "KIND", "AGENT", "PODS", "CPUS", "MEMORY", "RUNTIME"], &rows));
-    text
+    let rows: Vec<_> = all.iter().map(row).collect();
+    table(["WORKER", "KIND", "AGENT", "PODS", "CPUS", "MEMORY", "RUNTIME"], &rows)
 }

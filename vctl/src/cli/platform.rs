@@ -1,0 +1,88 @@
+//! `vctl platform`: who has which role everywhere, and what each user may have.
+
+use clap::{Args, Subcommand};
+use vctl_api::rest::{Member, Platform};
+
+use super::{
+    Client, Global,
+    error::CliError,
+    output::{Output, show, table},
+    project::Who,
+};
+
+/// Arguments of `vctl platform`.
+#[derive(Debug, Args)]
+pub(crate) struct PlatformCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show who has which role everywhere
+    Get(Output),
+    /// Give somebody a role everywhere; one they have there is replaced
+    Add {
+        #[command(flatten)]
+        who: Who,
+        /// viewer, developer, maintainer, admin, auditor, platform-admin, or a role of your own
+        #[arg(long)]
+        role: String,
+        #[command(flatten)]
+        print: Output,
+    },
+    /// Take somebody's role everywhere
+    Remove {
+        #[command(flatten)]
+        who: Who,
+        #[command(flatten)]
+        print: Output,
+    },
+    /// Say what each user may have, over all projects
+    Set {
+        /// Most environments of each user
+        #[arg(long, value_name = "N")]
+        environments_per_user: u32,
+        #[command(flatten)]
+        print: Output,
+    },
+}
+
+impl PlatformCommand {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        let client = Client::open(global)?;
+        let mut platform: Platform = client.get("platform").await?;
+        let print = match self.action {
+            Action::Get(print) => return show(print.output, &platform, || render(&platform)),
+            Action::Add { who, role, print } => {
+                let (kind, name) = who.member()?;
+                platform.members.retain(|m| (m.kind, &m.name) != (kind, &name));
+                platform.members.push(Member { kind, name, role });
+                print
+            }
+            Action::Remove { who, print } => {
+                let (kind, name) = who.member()?;
+                let before = platform.members.len();
+                platform.members.retain(|m| (m.kind, &m.name) != (kind, &name));
+                if platform.members.len() == before {
+                    return Err(CliError::Failed(format!("{name:?} has no role everywhere: see `vctl platform get`")));
+                }
+                print
+            }
+            Action::Set { environments_per_user, print } => {
+                platform.user_quota.environments = Some(environments_per_user);
+                print
+            }
+        };
+        // Unless somebody else has changed it at the same moment.
+        let platform: Platform = client.put_if("platform", platform.revision, &platform).await?;
+        show(print.output, &platform, || render(&platform))
+    }
+}
+
+fn render(platform: &Platform) -> String {
+    let quota = platform.user_quota.environments.map_or("any number".to_owned(), |n| n.to_string());
+    let row = |m: &Member| [format!("{:?}", m.kind).to_lowercase(), m.name.clone(), m.role.clone()];
+    let rows: Vec<_> = platform.members.iter().map(row).collect();
+    format!("environments of each user: {quota}\n\n{}", table(["KIND", "MEMBER", "ROLE"], &rows))
+}
