@@ -14,33 +14,32 @@ pub(crate) use names::{contexts, environments, jobs, projects, templates};
 /// The variable by which the script asks for completions.
 const VARIABLE: &str = "VCTL_COMPLETE";
 
-/// Shells that have a script.
+/// For which there is a script.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Shell {
+enum Kind {
     Bash,
     Zsh,
     Fish,
     Elvish,
-    #[value(name = "powershell")]
-    PowerShell,
+    Powershell,
 }
 
 /// Arguments of `vctl completion`.
 #[derive(Debug, Args)]
 pub(crate) struct Completion {
     /// For which shell
-    shell: Shell,
+    shell: Kind,
 }
 
 impl Completion {
     /// Prints the script, which asks this program at every completion: names of environments and the like are those of now.
     pub(super) fn run(self) -> Result<(), CliError> {
         let name = match self.shell {
-            Shell::Bash => "bash",
-            Shell::Zsh => "zsh",
-            Shell::Fish => "fish",
-            Shell::Elvish => "elvish",
-            Shell::PowerShell => "powershell",
+            Kind::Bash => "bash",
+            Kind::Zsh => "zsh",
+            Kind::Fish => "fish",
+            Kind::Elvish => "elvish",
+            Kind::Powershell => "powershell",
         };
         let shells = Shells::builtins();
         let shell = shells.completer(name).ok_or_else(|| CliError::Usage(format!("there is no script for {name}")))?;

@@ -35,7 +35,7 @@ impl Show {
         let may: Permissions = Client::open(global)?.get(&format!("permissions{query}")).await?;
         show(self.print.output, &may, || match may.permissions.as_slice() {
             [] => "you may do nothing there\n".to_owned(),
-            all => all.iter().map(|p| format!("{p}\n")).collect(),
+            all => all.join("\n"),
         })
     }
 }

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_differs_is_shown_with_what_is_around_it() {
-        let old: String = (0..20).map(|i| format!("{i}\n")).collect();
+        let old = (0..20).fold(String::new(), |text, i| text + &format!("{i}\n"));
         let new = old.replace("10\n", "ten\n10a\n").replace("19\n", "");
         assert_eq!(diff(&old, &new), " 7\n 8\n 9\n-10\n+ten\n+10a\n 11\n 12\n 13\n ...\n 16\n 17\n 18\n-19\n");
         assert_eq!(diff("a", "a"), "");

@@ -18,7 +18,7 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// The document of all resources of all groups (KEP-3352).
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// Looked at after so long without news: a connection may have died without a word.
-const UNTIL: Duration = Duration::from_secs(240);
+const UNTIL: Duration = Duration::from_mins(4);
 
 /// A kind of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -136,7 +136,7 @@ fn plain(value: &Value, depth: usize) -> String {
     match value {
         Value::String(text) if text.contains('\n') => {
             let indent = "  ".repeat(depth);
-            text.lines().map(|line| format!("\n{indent}{line}")).collect()
+            text.lines().fold(String::new(), |all, line| all + "\n" + &indent + line)
         }
         Value::String(text) => text.clone(),
         other => other.to_string(),
