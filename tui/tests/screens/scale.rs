@@ -40,6 +40,25 @@ fn a_frame_and_a_key_touch_what_is_on_the_screen() {
     assert!(dash.screen().contains("(11 of 10000)"), "{}", dash.screen());
 }
 
+/// What it takes on this machine, for whoever wants to know (`--nocapture`): nothing depends on it.
+#[test]
+fn what_a_frame_takes_is_printed() {
+    let time = |what: &str, act: &mut dyn FnMut()| {
+        let begun = std::time::Instant::now();
+        act();
+        println!("{what}: {:.2} ms", begun.elapsed().as_secs_f64() * 1000.0);
+    };
+    let mut dash = large();
+    time("a frame of 10,000 rows", &mut || drop(dash.screen()));
+    time("a key", &mut || drop(dash.keys("G")));
+    time("a filter", &mut || drop(dash.keys("/99")));
+    dash.keys("\n");
+    let names: Vec<String> = (0..ROWS).map(|i| format!("env-{i:05}")).collect();
+    let rows: Vec<(&str, &str, &str)> = names.iter().map(|name| (name.as_str(), "Ready", "")).collect();
+    let news = environments(&rows);
+    time("new rows", &mut || drop(dash.data(news.clone())));
+}
+
 #[test]
 fn a_frame_of_a_long_log_touches_what_is_on_the_screen() {
     let mut dash = large();
