@@ -65,7 +65,7 @@ fn everything_is_live_and_the_terminal_is_given_back() -> Result<()> {
     tmux.line(":deploy")?;
     tmux.until("the deployments", |s| s.contains("deployments of alpha") && row(s, "default", &["web", "3/3"]))?;
     tmux.keys(&["/", "w", "e", "b", "Enter", "d"])?;
-    tmux.until("its description", |s| s.contains("Replicas: 3") && s.contains("Kind:         Deployment"))?;
+    tmux.until("its description", |s| s.contains("Replicas: 3") && s.contains("Kind:          Deployment"))?;
     tmux.keys(&["q"])?;
     tmux.line(":pods beta")?;
     tmux.until("the pods of the other environment", |s| s.contains("pods of beta") && !s.contains("redis-"))?;

@@ -12,7 +12,7 @@ pub(super) fn object(object: &Value, events: &Value, now: Timestamp) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
-            text.push_str(&format!("{:<14}{value}\n", format!("{name}:")));
+            text.push_str(&format!("{:<15}{value}\n", format!("{name}:")));
         }
     };
     line("Name", metadata["name"].as_str().unwrap_or_default());
@@ -61,7 +61,7 @@ pub(super) fn object(object: &Value, events: &Value, now: Timestamp) -> String {
             }
             continue;
         }
-        tree(value, 1, &mut text);
+        branch(value, 1, NAMED.contains(&name.as_str()), &mut text);
     }
     happened(events, now, &mut text);
     text
@@ -96,8 +96,17 @@ fn title(name: &str) -> String {
     text
 }
 
+/// Fields whose own fields are names that somebody gave.
+const NAMED: [&str; 9] =
+    ["labels", "annotations", "matchLabels", "selector", "nodeSelector", "data", "limits", "requests", "parameters"];
+
 fn tree(value: &Value, depth: usize, text: &mut String) {
+    branch(value, depth, false, text);
+}
+
+fn branch(value: &Value, depth: usize, named: bool, text: &mut String) {
     let indent = "  ".repeat(depth);
+    let title = |name: &str| if named { name.to_owned() } else { title(name) };
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -107,7 +116,7 @@ fn tree(value: &Value, depth: usize, text: &mut String) {
                     }
                     Value::Object(_) | Value::Array(_) => {
                         text.push_str(&format!("{indent}{}:\n", title(name)));
-                        tree(value, depth + 1, text);
+                        branch(value, depth + 1, NAMED.contains(&name.as_str()), text);
                     }
                     value => text.push_str(&format!("{indent}{}: {}\n", title(name), plain(value, depth + 1))),
                 }
@@ -184,12 +193,12 @@ mod tests {
         let text = object(&secret, &events, now);
         assert!(
             text.starts_with(
-                "Name:         s\nNamespace:    default\nKind:         Secret (v1)\nCreated:      4m5s ago"
+                "Name:          s\nNamespace:     default\nKind:          Secret (v1)\nCreated:       4m5s ago"
             ),
             "{text}"
         );
         assert!(
-            text.contains("Controlled By:Deployment/web\n") || text.contains("Controlled By: Deployment/web\n"),
+            text.contains("Controlled By: Deployment/web\n") || text.contains("Controlled By: Deployment/web\n"),
             "{text}"
         );
         assert!(text.contains("Data:\n  password: 7 bytes\n") && !text.contains("aHVud"), "{text}");
@@ -201,9 +210,8 @@ mod tests {
         let pod = json!({"podIP": "10.0.0.1", "containers": [{"name": "a", "image": "i"}, {"name": "b"}], "list": [1, 2], "none": {}});
         assert_eq!(
             fields(&pod),
-            "Pod IP: 10.0.0.1\nContainers:\n- Name: a\n  Image: i\n- Name: b\nList:\n- 1\n- 2\nNone: {}\n"
-                .replace("\n-", "\n  -")
-                .replace("\n  Image", "\n    Image")
+            "Containers:\n  - Image: i\n    Name: a\n  - Name: b\nList:\n  - 1\n  - 2\nNone: {}\nPod IP: 10.0.0.1\n"
         );
+        assert_eq!(fields(&json!({"labels": {"my-app": "x"}})), "Labels:\n  my-app: x\n");
     }
 }
