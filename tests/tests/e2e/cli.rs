@@ -44,7 +44,7 @@ fn exit_codes() -> Result<()> {
     let mut stranger = Command::new(vctl_binary()?);
     stranger.arg("list").env("HOME", platform.scratch()).env_remove("VCTL_DATA_DIR").env("VCTL_TOKEN", "nonsense");
     stranger.env("VCTL_SERVER", format!("https://{}", platform.address()));
-    stranger.env("VCTL_CA_FILE", platform.data_dir().join("ca.pem"));
+    stranger.env("VCTL_CA_FILE", platform.data_dir().join("pki/ca.crt"));
     let stranger = finish(stranger)?;
     ensure!(stranger.code == 5, "{}: {}", stranger.code, stranger.stderr);
     ensure!(code(&platform, &["connect", "alpha", "--", "sh", "-c", "exit 7"], 7).is_ok(), "that of the command");
