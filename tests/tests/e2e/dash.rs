@@ -217,7 +217,7 @@ fn podman_logs_and_shell_in_the_dashboard() -> Result<()> {
     tmux.keys(&["p"])?;
     tmux.until("the logs of now", |s| s.contains("run 2 begins"))?;
     tmux.keys(&["q", "q"])?;
-    tmux.until("the shell is back", |s| s.contains(" dash\n$"))?;
+    tmux.until("the shell is back", |s| !s.contains("pods of dev") && s.trim_end().ends_with('$'))?;
     Ok(())
 }
 
