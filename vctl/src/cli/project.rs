@@ -1,13 +1,15 @@
 //! `vctl project`.
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{CreateProject, Member, MemberKind, Page, Project, ProjectSettings, Quota, QuotaUsage};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
-    output::{Format, print, show, table},
+    output::{Output, print, show, table},
 };
 
 /// Arguments of `vctl project`.
@@ -24,6 +26,7 @@ enum Action {
     /// Show a project: who is in it, what is allowed, what is used
     Get {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::projects))]
         name: String,
         #[command(flatten)]
         output: Output,
@@ -34,44 +37,48 @@ enum Action {
         name: String,
         #[command(flatten)]
         settings: Settings,
+        #[command(flatten)]
+        print: Output,
     },
     /// Change what is given; the rest stays
     Set {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::projects))]
         name: String,
         #[command(flatten)]
         settings: Settings,
+        #[command(flatten)]
+        print: Output,
     },
     /// Give somebody a role in a project, instead of what they had
     Add {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::projects))]
         name: String,
         #[command(flatten)]
         who: Who,
         /// viewer, developer, maintainer, admin, or a role of your own
         #[arg(long)]
         role: String,
+        #[command(flatten)]
+        print: Output,
     },
     /// Take somebody out of a project
     Remove {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::projects))]
         name: String,
         #[command(flatten)]
         who: Who,
+        #[command(flatten)]
+        print: Output,
     },
     /// Delete a project that has no environments
     Delete {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::projects))]
         name: String,
     },
-}
-
-/// How to print.
-#[derive(Debug, Args)]
-pub(super) struct Output {
-    /// How to print it
-    #[arg(long, short, value_enum, default_value_t)]
-    pub(super) output: Format,
 }
 
 #[derive(Debug, Args)]
@@ -163,26 +170,26 @@ impl ProjectCommand {
                 let usage: QuotaUsage = client.get(&format!("{}/usage", path(&name))).await?;
                 show(output, &project, || render(&project, &usage))
             }
-            Action::Create { name, settings } => {
+            Action::Create { name, settings, print } => {
                 let mut request = CreateProject { name, ..CreateProject::default() };
                 settings.apply(&mut request.settings);
                 let project: Project = client.post("projects", &request).await?;
-                print(&format!("project {} is made\n", project.name))
+                show(print.output, &project, || format!("project {} is made\n", project.name))
             }
-            Action::Set { name, settings } => change(&client, &name, |s| settings.apply(s)).await,
-            Action::Add { name, who, role } => {
+            Action::Set { name, settings, print } => change(&client, &name, print, |s| settings.apply(s)).await,
+            Action::Add { name, who, role, print } => {
                 let (kind, who) = who.member()?;
-                change(&client, &name, |settings| {
+                change(&client, &name, print, |settings| {
                     settings.members.retain(|m| (m.kind, &m.name) != (kind, &who));
                     settings.members.push(Member { kind, name: who, role });
                 })
                 .await
             }
-            Action::Remove { name, who } => {
+            Action::Remove { name, who, print } => {
                 let (kind, who) = who.member()?;
                 let mut found = false;
                 let there = |m: &Member| m.kind == kind && m.name == who;
-                change(&client, &name, |settings| {
+                change(&client, &name, print, |settings| {
                     found = settings.members.iter().any(there);
                     settings.members.retain(|m| !there(m));
                 })
@@ -198,11 +205,16 @@ impl ProjectCommand {
 }
 
 /// Changes what is there, unless somebody else does at the same moment.
-async fn change(client: &Client, name: &str, change: impl FnOnce(&mut ProjectSettings)) -> Result<(), CliError> {
+async fn change(
+    client: &Client,
+    name: &str,
+    print: Output,
+    change: impl FnOnce(&mut ProjectSettings),
+) -> Result<(), CliError> {
     let mut project: Project = client.get(&path(name)).await?;
     change(&mut project.settings);
-    let _: Project = client.put_if(&path(name), project.revision, &project.settings).await?;
-    print(&format!("project {name} is changed\n"))
+    let project: Project = client.put_if(&path(name), project.revision, &project.settings).await?;
+    show(print.output, &project, || format!("project {name} is changed\n"))
 }
 
 fn render(project: &Project, usage: &QuotaUsage) -> String {
