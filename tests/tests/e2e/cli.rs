@@ -168,6 +168,10 @@ fn it_is_a_plugin_of_kubectl() -> Result<()> {
     ensure!(help.contains("Usage: kubectl vctl create "), "{help}");
     let wrong = run(&["vctl", "create"])?;
     ensure!(wrong.code == 2 && wrong.stderr.contains("Usage: kubectl vctl create"), "{}", wrong.stderr);
+    // Completion, as kubectl asks for it.
+    std::os::unix::fs::symlink(vctl_binary()?, bin.join("kubectl_complete-vctl"))?;
+    let asked = run(&["__complete", "vctl", "rotate"])?.ok()?;
+    ensure!(asked.starts_with("rotate-ca\t") && asked.contains("\n:4"), "{asked}");
     Ok(())
 }
 

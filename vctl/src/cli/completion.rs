@@ -52,12 +52,31 @@ impl Completion {
 /// Answers the script, when it is the script that asks; then nothing else is to be done.
 pub(crate) fn answered(command: fn() -> clap::Command) -> bool {
     let here = std::env::current_dir().ok();
+    if is_called(std::env::args_os().next().as_ref(), "kubectl_complete-vctl") {
+        return for_kubectl(&mut command(), here.as_deref()).is_ok();
+    }
     let complete = CompleteEnv::with_factory(command).var(VARIABLE).bin("vctl");
     complete.try_complete(std::env::args_os(), here.as_deref()).unwrap_or_default()
 }
 
 /// How this program was called: by a link `kubectl-vctl` in the path it is `kubectl vctl`.
 pub(crate) fn called(argument: Option<&OsString>) -> Option<&'static str> {
-    let name = Path::new(argument?).file_stem()?;
-    (name == "kubectl-vctl").then_some("kubectl vctl")
+    is_called(argument, "kubectl-vctl").then_some("kubectl vctl")
+}
+
+fn is_called(argument: Option<&OsString>, name: &str) -> bool {
+    argument.and_then(|path| Path::new(path).file_stem()).is_some_and(|stem| stem == name)
+}
+
+/// kubectl runs a program of this name with the words after `kubectl vctl`, and wants candidates a line and a number that says what to do
+/// with them: 4, not to complete names of files.
+fn for_kubectl(command: &mut clap::Command, here: Option<&Path>) -> Result<(), CliError> {
+    let words: Vec<OsString> = [OsString::from("vctl")].into_iter().chain(std::env::args_os().skip(1)).collect();
+    let last = words.len() - 1;
+    let mut text = String::new();
+    for candidate in clap_complete::engine::complete(command, words, last, here)? {
+        let help = candidate.get_help().map(|help| format!("\t{help}")).unwrap_or_default();
+        text.push_str(&format!("{}{help}\n", candidate.get_value().to_string_lossy()));
+    }
+    print(&(text + ":4\n"))
 }
