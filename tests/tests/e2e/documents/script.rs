@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -65,11 +66,11 @@ fn block(line: usize, info: &str, body: &[String]) -> Result<Option<Block>> {
         return Ok(None);
     }
     ensure!(language == "console" || file.is_some() || not_run, "line {line}: commands stand in `console` blocks");
+    let exit = Regex::new(r"\s+# exit (\d+)$")?;
     let mut commands: Vec<Step> = Vec::new();
     for (i, text) in body.iter().enumerate().filter(|_| file.is_none()) {
         match (text.strip_prefix("$ "), commands.last_mut()) {
             (Some(command), _) => {
-                let exit = Regex::new(r"\s+# exit (\d+)$")?;
                 let code = exit.captures(command).map_or(Ok(0), |c| c[1].parse())?;
                 let command = exit.replace(command, "").into_owned();
                 commands.push(Step { line: line + i + 1, command, code, output: Vec::new() });
@@ -273,7 +274,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if let Err(e) = self.stop() {
-            eprintln!("a server was left behind: {e:#}");
+            // Nothing is left to tell it to when standard error is gone.
+            let _ = writeln!(std::io::stderr(), "a server was left behind: {e:#}");
         }
     }
 }
