@@ -211,7 +211,7 @@ pub(super) async fn share(
         ShareAccess::Admin => role::SHARED,
         ShareAccess::ReadOnly => role::READER,
     };
-    let missing = given.without(permit.on(&environments.seen(&permit, &name).await?.value));
+    let missing = given.without(permit.lasting_on(&environments.seen(&permit, &name).await?.value));
     if !missing.is_empty() {
         return Err(Error::Forbidden(format!(
             "this would give what you do not have yourself ({}): ask the owner of the environment",

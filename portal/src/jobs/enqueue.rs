@@ -21,12 +21,14 @@ pub(crate) struct Plan {
     detail: Value,
     /// Further writes of the same transaction.
     pub(crate) more: Vec<Write>,
+    /// Id of its job, when that has to be known before.
+    pub(crate) job_id: Option<String>,
 }
 
 impl Plan {
     /// The environment as it is to be from now on, and what the audit trail says; the job's id is added to both.
     pub(crate) fn new(environment: EnvironmentDoc, operation: Operation, action: &'static str, detail: Value) -> Self {
-        Self { environment, operation, action, detail, more: Vec::new() }
+        Self { environment, operation, action, detail, more: Vec::new(), job_id: None }
     }
 }
 
@@ -58,9 +60,10 @@ impl Environments {
                 Planned::New(plan) => *plan,
             };
             let now = self.now();
-            let Plan { mut environment, operation, action, mut detail, more } = plan;
+            let Plan { mut environment, operation, action, mut detail, more, job_id } = plan;
             let after = unfinished.as_ref().map(|job| job.value.id.clone());
             let mut job = jobs::new(now, &environment.name, &environment.uid, operation, after);
+            job.id = job_id.unwrap_or(job.id);
             job.project.clone_from(&environment.project);
             caller.actor.clone_into(&mut job.requested_by);
             environment.job.clone_from(&job.id);
