@@ -13,11 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::json;
-use vctl_api::{
-    names::EnvironmentName,
-    rest::{CreateEnvironment, Environment, Job, JobState, Operation, Phase, PodCounts},
-};
-use vctl_machinery::version::MinorVersion;
+use vctl_api::rest::{Environment, Job, JobState, Operation, Phase, PodCounts};
 use vctl_runtime::clock::Clock;
 use vctl_store::{Expect, Revision, StoreError, Write};
 
@@ -26,14 +22,14 @@ pub(crate) use self::{
     kubernetes::KubernetesRequest,
 };
 use crate::{
-    access::{Access, documents::ProjectDoc, limits, quota::Demand},
+    access::{Access, quota::Demand},
     audit::{Subject, entry},
-    documents::{Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
+    documents::{Documents, EnvironmentDoc, JobDoc, Stored, put},
     error::Error,
     jobs,
     ports::ControlPlanes,
     sleep,
-    templates::{Manifest, catalog::Catalog, parameters, registry::Registry},
+    templates::{catalog::Catalog, registry::Registry},
 };
 
 /// How often a change that met another one at the same moment is tried anew.

@@ -107,7 +107,10 @@ fn of_document(document: &Value, depth: usize) -> Size {
 
 fn of_claim(spec: &Value) -> Size {
     let asked = &spec["resources"]["requests"]["storage"];
-    Size { storage: quantity::of(asked).and_then(|n| scaled(n, quantity::NANOS)).unwrap_or_default(), ..Size::default() }
+    Size {
+        storage: quantity::of(asked).and_then(|n| scaled(n, quantity::NANOS)).unwrap_or_default(),
+        ..Size::default()
+    }
 }
 
 /// As the scheduler counts it: all containers together, or the largest that runs before them, and overhead. Source: k8s.io/component-helpers

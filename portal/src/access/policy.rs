@@ -12,6 +12,7 @@ use super::{
     role,
 };
 use crate::{
+    approvals::documents::ApprovalDoc,
     auth::Credential,
     documents::{Documents, EnvironmentDoc, Stored},
     error::Error,
@@ -251,6 +252,16 @@ impl Permit {
             None => PermissionSet::NONE,
         };
         self.limit.cut(set.or(shared), scope)
+    }
+
+    /// What is allowed with a request for approval: by its project, and to whoever asked.
+    pub(crate) fn on_approval(&self, approval: &ApprovalDoc) -> PermissionSet {
+        let scope = Scope::Project(&approval.project);
+        let mut set = self.held.grants.at(scope);
+        if !self.subject.user.is_empty() && approval.requested_by_id == self.subject.user {
+            set = set.or(role::REQUESTER);
+        }
+        self.limit.cut(set, scope)
     }
 
     /// Whether it is allowed with this environment.

@@ -28,11 +28,16 @@ const VIEWER: PermissionSet = PermissionSet::of(&[
     P::WorkersList,
     P::ApprovalsCreate,
 ]);
-const DEVELOPER: PermissionSet =
-    VIEWER.or(PermissionSet::of(&[P::EnvironmentsCreate, P::ApprovalsList]));
-const MAINTAINER: PermissionSet = DEVELOPER.or(OWNER).or(PermissionSet::of(&[P::AuditList, P::ApprovalsDecide, P::ApprovalsBreakGlass]));
-const ADMIN: PermissionSet =
-    MAINTAINER.or(PermissionSet::of(&[P::EnvironmentsSnapshot, P::ProjectsUpdate, P::ProjectsDelete, P::AuditExport, P::ApprovalsRules]));
+const DEVELOPER: PermissionSet = VIEWER.or(PermissionSet::of(&[P::EnvironmentsCreate, P::ApprovalsList]));
+const MAINTAINER: PermissionSet =
+    DEVELOPER.or(OWNER).or(PermissionSet::of(&[P::AuditList, P::ApprovalsDecide, P::ApprovalsBreakGlass]));
+const ADMIN: PermissionSet = MAINTAINER.or(PermissionSet::of(&[
+    P::EnvironmentsSnapshot,
+    P::ProjectsUpdate,
+    P::ProjectsDelete,
+    P::AuditExport,
+    P::ApprovalsRules,
+]));
 
 /// What the owner of an environment may do with it. A snapshot is not among it: it holds the environment's keys, which would let somebody in
 /// long after they were shut out.
@@ -59,6 +64,9 @@ pub const READER: PermissionSet = PermissionSet::of(&[
     P::JobsList,
     P::JobsGet,
 ]);
+
+/// What somebody may do with what they have asked for themselves.
+pub const REQUESTER: PermissionSet = PermissionSet::of(&[P::ApprovalsList, P::ApprovalsCreate]);
 
 /// What no role for a time allows: it gives something away that outlasts the time.
 pub const OUTLASTING: PermissionSet = PermissionSet::of(&[P::EnvironmentsSnapshot]);

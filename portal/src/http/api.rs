@@ -14,6 +14,7 @@ use vctl_api::rest::{
 };
 
 use super::{
+    approvals,
     body::{JsonBody, if_match, tagged},
     permit,
     requester::Requester,
@@ -21,6 +22,7 @@ use super::{
 use crate::{
     Portal,
     access::{decide::Scope, permission::Permission, policy::Permit},
+    approvals::Asked,
     auth::Credential,
     error::Error,
     jobs,
@@ -36,7 +38,7 @@ pub(super) const PAGE_LIMIT: usize = 500;
 pub(super) type Answer = Result<Response, Error>;
 
 /// A project that the body names and that is not there, or not for the caller: what they sent is wrong, not the address.
-fn named_in_body(e: Error) -> Error {
+pub(super) fn named_in_body(e: Error) -> Error {
     match e {
         Error::NotFound { ref nearest, .. } => {
             Error::Invalid { kind: "unknown-project", detail: e.to_string(), nearest: nearest.clone() }
@@ -78,7 +80,11 @@ pub(super) async fn create_environment(
 ) -> Answer {
     let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
     permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
-    let environment = portal.inner().environments.create(requester.caller(), &project, request).await?;
+    let asked = portal.inner().approvals.create(requester.caller(), &permit, &project, request).await?;
+    let environment = match asked {
+        Asked::Done(environment) => environment,
+        Asked::Waits(approval) => return Ok(approvals::waits(&approval)),
+    };
     let location = format!("/api/v1/environments/{}", environment.name);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
 }
