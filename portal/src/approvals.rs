@@ -24,7 +24,7 @@ mod times;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use vctl_api::rest::ApprovalState;
+use vctl_api::rest::{ApprovalActions, ApprovalState};
 use vctl_store::Write;
 
 pub(crate) use self::{asking::Asked, seeing::Wanted};
@@ -74,7 +74,7 @@ impl Approvals {
 
     /// The writes that tell webhooks what has become of a request.
     async fn tell(&self, event: &'static str, doc: &ApprovalDoc) -> Result<Vec<Write>, Error> {
-        let data = seeing::view(Stored { value: doc.clone(), revision: 0, created: 0 }, Default::default());
+        let data = seeing::view(Stored { value: doc.clone(), revision: 0, created: 0 }, ApprovalActions::default());
         let data = serde_json::to_value(data).map_err(|e| Error::Internal(e.to_string()))?;
         self.webhooks.tell(event, &doc.project, data, self.now()).await
     }

@@ -16,7 +16,6 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use rand::RngCore;
 use serde_json::{Value, json};
 use vctl_api::rest::{Delivery, DeliveryState, Webhook, WebhookSettings};
 use vctl_runtime::{address::is_public, clock::Clock};
@@ -128,9 +127,7 @@ impl Webhooks {
             (Some(secret), _) => (Some(secret), None),
             (None, Some(_)) => (None, None),
             (None, None) => {
-                let mut bytes = [0; 32];
-                rand::rng().fill_bytes(&mut bytes);
-                let secret = format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes));
+                let secret = format!("{SECRET_PREFIX}{}", STANDARD.encode(rand::random::<[u8; 32]>()));
                 (Some(secret.clone()), Some(secret))
             }
         };

@@ -2,12 +2,14 @@
 //! somebody has signed in to (`contexts`).
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
-//! 6 no server, or it cannot answer now. `connect` gives the code of its command.
+//! 6 no server, or it cannot answer now; 7 it needs approval, or waits for it. `connect` gives the code of its command.
 
 mod api_key;
+mod approval;
 mod audit;
 mod authentication;
 mod backup;
+mod break_glass;
 mod client;
 mod compact;
 mod completion;
@@ -45,6 +47,7 @@ mod update;
 mod user;
 mod version;
 mod wake;
+mod webhook;
 mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -138,6 +141,12 @@ pub(crate) enum Command {
     Team(team::TeamCommand),
     /// Roles: named lists of permissions
     Role(team::RoleCommand),
+    /// Requests for approval: see them, decide, ask for a role for a time; and the rules for what needs approval
+    Approval(approval::ApprovalCommand),
+    /// Take a role in a project at once, in an emergency: it is told to everybody and reviewed afterwards
+    BreakGlass(break_glass::BreakGlass),
+    /// Addresses that are told of requests for approval
+    Webhook(webhook::WebhookCommand),
     /// Read, export and verify the audit trail
     Audit(audit::Audit),
     /// Show the server, its workers and a sign-in link for the portal
@@ -199,6 +208,9 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Project(c) => c.run(global).await,
         Command::Team(c) => c.run(global).await,
         Command::Role(c) => c.run(global).await,
+        Command::Approval(c) => c.run(global).await,
+        Command::BreakGlass(c) => c.run(global).await,
+        Command::Webhook(c) => c.run(global).await,
         Command::Audit(c) => c.run(global).await,
         Command::Status(c) => c.run(global).await,
         Command::LoginLink(c) => c.run(global).await,

@@ -89,10 +89,8 @@ impl Approvals {
         let facts = facts_of_new(&new);
         let rules = self.rules().await?;
         // Held until it is written, so that those who come at the same moment are counted.
-        let _turn = match rules::counts_environments(rules.values(), &project.name, &facts) {
-            true => Some(self.counting.lock().await),
-            false => None,
-        };
+        let counts = rules::counts_environments(rules.values(), &project.name, &facts);
+        let _turn = if counts { Some(self.counting.lock().await) } else { None };
         let held = self.holding(&rules, &project.name, &facts, caller.user).await?;
         let mut besides = Besides::default();
         if !held.is_empty() {

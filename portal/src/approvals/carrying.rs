@@ -31,7 +31,7 @@ enum Outcome {
     /// It was done, in one transaction with the request.
     Done,
     /// Rules hold it that were not there, or not so, when it was approved.
-    Held(Vec<HoldingRule>, Facts),
+    Held(Vec<HoldingRule>, Box<Facts>),
 }
 
 impl Approvals {
@@ -59,7 +59,7 @@ impl Approvals {
                 let names: Vec<&str> = rules.iter().map(|h| h.rule.as_str()).collect();
                 doc.message = format!("approve it again: since then it is held by {}", names.join(", "));
                 doc.rules = rules;
-                doc.facts = Some(facts);
+                doc.facts = Some(*facts);
                 doc.counted_from = doc.decisions.len();
                 doc.state = ApprovalState::Pending;
                 doc.granted_until = None;
@@ -98,12 +98,10 @@ impl Approvals {
         let new = self.environments.prepare_new(caller, &project.value, request, Some(template)).await?;
         let facts = facts_of_new(&new);
         let all = self.rules().await?;
-        let _turn = match rules::counts_environments(all.values(), &doc.project, &facts) {
-            true => Some(self.counting.lock().await),
-            false => None,
-        };
+        let counts = rules::counts_environments(all.values(), &doc.project, &facts);
+        let _turn = if counts { Some(self.counting.lock().await) } else { None };
         let held = self.holding(&all, &doc.project, &facts, &doc.requested_by_id).await?;
-        if let Some(held) = self.held_anew(doc, held, &facts) {
+        if let Some(held) = held_anew(doc, held, &facts) {
             return Ok(held);
         }
         let besides = self.fulfilled(stored, &new.job.id).await?;
@@ -127,22 +125,13 @@ impl Approvals {
         }
         let facts = facts_of_update(&prepared);
         let held = self.holding(&self.rules().await?, &doc.project, &facts, &doc.requested_by_id).await?;
-        if let Some(held) = self.held_anew(doc, held, &facts) {
+        if let Some(held) = held_anew(doc, held, &facts) {
             return Ok(held);
         }
         let job = jobs::new_id(self.now());
         let besides = self.fulfilled(stored, &job).await?;
         let done = self.environments.commit_update(requester(doc), &prepared, &request, &job, &besides).await;
         done.map(|_| Outcome::Done)
-    }
-
-    /// What rules hold that was not approved under them as they are, or when it would come out larger than what was approved.
-    #[expect(clippy::unused_self, reason = "beside what it is about")]
-    fn held_anew(&self, doc: &ApprovalDoc, held: Vec<HoldingRule>, facts: &Facts) -> Option<Outcome> {
-        let approved = |h: &HoldingRule| doc.rules.iter().any(|r| r.rule == h.rule && r.revision == h.revision);
-        let same_size = doc.facts.as_ref().is_some_and(|f| f.size == facts.size);
-        let holds = !held.is_empty() && (!same_size || !held.iter().all(approved));
-        holds.then(|| Outcome::Held(held, facts.clone()))
     }
 
     /// What is written together with what was asked for: in the same transaction, so that it happens once.
@@ -210,6 +199,14 @@ impl Approvals {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+/// What rules hold that was not approved under them as they are, or when it would come out larger than what was approved.
+fn held_anew(doc: &ApprovalDoc, held: Vec<HoldingRule>, facts: &Facts) -> Option<Outcome> {
+    let approved = |h: &HoldingRule| doc.rules.iter().any(|r| r.rule == h.rule && r.revision == h.revision);
+    let same_size = doc.facts.as_ref().is_some_and(|f| f.size == facts.size);
+    let holds = !held.is_empty() && (!same_size || !held.iter().all(approved));
+    holds.then(|| Outcome::Held(held, Box::new(facts.clone())))
 }
 
 /// Whoever asked, in the request by which they did.

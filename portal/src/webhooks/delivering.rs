@@ -39,6 +39,17 @@ struct Open {
     at: Timestamp,
 }
 
+/// Takes in how a delivery stands; none when it is gone.
+fn note(open: &mut BTreeMap<String, Open>, id: &str, doc: Option<DeliveryDoc>) {
+    match doc.filter(|doc| doc.state == DeliveryState::Pending) {
+        Some(doc) => {
+            let at = doc.next_at.unwrap_or(Timestamp::MIN);
+            open.insert(id.to_owned(), Open { webhook: doc.webhook, at });
+        }
+        None => drop(open.remove(id)),
+    }
+}
+
 impl Webhooks {
     /// Delivers in the background.
     pub(crate) fn start(&self, tasks: &Tasks) {
@@ -67,15 +78,6 @@ impl Webhooks {
         self.forget_old(&all).await?;
         let mut watch = self.documents.watch::<DeliveryDoc>(revision).await?;
         let mut open: BTreeMap<String, Open> = BTreeMap::new();
-        let note = |open: &mut BTreeMap<String, Open>, id: &str, doc: Option<DeliveryDoc>| match doc
-            .filter(|doc| doc.state == DeliveryState::Pending)
-        {
-            Some(doc) => {
-                let at = doc.next_at.unwrap_or(Timestamp::MIN);
-                open.insert(id.to_owned(), Open { webhook: doc.webhook, at });
-            }
-            None => drop(open.remove(id)),
-        };
         for stored in all {
             note(&mut open, &stored.value.id.clone(), Some(stored.value));
         }
@@ -99,7 +101,9 @@ impl Webhooks {
                     }
                 });
             }
-            let waiting = open.values().filter(|d| !busy.contains(&d.webhook)).map(|d| d.at).min();
+            // Whoever is done wakes this.
+            let free_turn = busy.len() < PARALLEL;
+            let waiting = open.values().filter(|d| free_turn && !busy.contains(&d.webhook)).map(|d| d.at).min();
             let pause = waiting.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
             let pause = pause.unwrap_or(LONGEST_PAUSE).clamp(Duration::from_millis(1), LONGEST_PAUSE);
             tokio::select! {

@@ -12,6 +12,7 @@ use vctl_machinery::version::MinorVersion;
 
 use super::{
     Client, Global,
+    approval::Asked,
     authentication::AuthenticationArgs,
     client::segment,
     error::CliError,
@@ -45,6 +46,9 @@ pub(crate) struct Create {
     /// Delete it so long from now, such as 8h or 7d [default: as the template says]
     #[arg(long, value_name = "TIME")]
     expires_after: Option<Period>,
+    /// Why it is wanted: where a rule asks for approval, it is asked for with that
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
     #[command(flatten)]
     authentication: AuthenticationArgs,
     /// Return as soon as it is asked for
@@ -62,7 +66,7 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn kind(text: &str) -> Result<EnvironmentKind, String> {
+pub(super) fn kind(text: &str) -> Result<EnvironmentKind, String> {
     match text {
         "mocked" => Ok(EnvironmentKind::Mocked),
         "real" => Ok(EnvironmentKind::Real),
@@ -92,9 +96,10 @@ impl Create {
             kind: self.kind.unwrap_or_default(),
             bindings: self.bind.into_iter().collect(),
             expires_after: self.expires_after,
-            reason: String::new(),
+            reason: self.reason,
         };
-        let mut environment: Environment = client.post("environments", &request).await?;
+        let asked: Asked<Environment> = client.post("environments", &request).await?;
+        let mut environment = asked.done(self.output)?;
         let path = format!("environments/{}", segment(environment.name.as_str()));
         if self.no_wait {
             let hint = format!("environment {0} is being created; see `vctl get {0}`\n", environment.name);

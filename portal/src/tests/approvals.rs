@@ -1,0 +1,551 @@
+//! Approvals: what is held, who decides, what becomes of it; and everything that can happen at the same moment.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use vctl_api::rest::JobState;
+
+use crate::{
+    approvals::documents::ApprovalSecretsDoc,
+    documents::{EnvironmentDoc, SecretsDoc},
+    testing::{SignedIn, World},
+};
+
+type S = StatusCode;
+
+const PARAMETERS: &str =
+    "parameters:\n  - {name: replicas, type: number, default: 1}\n  - {name: key, type: password}\n";
+const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: {{ parameters.replicas }}\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: \"1\", memory: 1Gi}}}]}\n";
+
+/// A project `web` with a developer, two maintainers and an administrator, and a template `app` of a processor for each replica.
+struct Place {
+    world: World,
+    dev: SignedIn,
+    lead: SignedIn,
+    second: SignedIn,
+    admin: SignedIn,
+    viewer: SignedIn,
+}
+
+impl Place {
+    async fn of(world: World) -> Self {
+        world.template_with("app", "1.0.0", PARAMETERS, &[("all.yaml", DEPLOYMENT)]);
+        let member = |name: &str, role: &str| json!({"kind": "user", "name": name, "role": role});
+        let members = [
+            member("dev", "developer"),
+            member("lead", "maintainer"),
+            member("second", "maintainer"),
+            member("boss", "admin"),
+            member("vi", "viewer"),
+        ];
+        let (status, answer) =
+            world.call("POST", "/api/v1/projects", Some(json!({"name": "web", "members": members}))).await;
+        assert_eq!(status, S::CREATED, "{answer}");
+        Self {
+            dev: world.sign_in("dev", &[]).await,
+            lead: world.sign_in("lead", &[]).await,
+            second: world.sign_in("second", &[]).await,
+            admin: world.sign_in("boss", &[]).await,
+            viewer: world.sign_in("vi", &[]).await,
+            world,
+        }
+    }
+
+    async fn new() -> Self {
+        Self::of(World::new()).await
+    }
+
+    async fn at_fixed_time() -> Self {
+        Self::of(World::at_fixed_time()).await
+    }
+
+    async fn rule(&self, name: &str, settings: Value) {
+        let (status, answer) = self.world.call("PUT", &format!("/api/v1/approval-rules/{name}"), Some(settings)).await;
+        assert_eq!(status, S::OK, "{answer}");
+    }
+
+    async fn ask(&self, who: &SignedIn, name: &str, replicas: u32, reason: &str) -> (S, Value) {
+        let body = json!({
+            "name": name, "project": "web", "template": "app", "reason": reason,
+            "parameters": {"replicas": replicas, "key": "hidden-word"},
+        });
+        self.world.call_as(Some(who), "POST", "/api/v1/environments", Some(body)).await
+    }
+
+    /// Asks for what a rule holds; the request's id.
+    async fn held(&self, name: &str) -> String {
+        let (status, approval) = self.ask(&self.dev, name, 5, "load test").await;
+        assert_eq!((status, approval["state"].as_str()), (S::ACCEPTED, Some("Pending")), "{approval}");
+        approval["id"].as_str().expect("id").to_owned()
+    }
+
+    async fn step(&self, who: &SignedIn, id: &str, verb: &str, body: Value) -> (S, Value) {
+        self.world.call_as(Some(who), "POST", &format!("/api/v1/approvals/{id}/{verb}"), Some(body)).await
+    }
+
+    async fn get(&self, who: &SignedIn, id: &str) -> Value {
+        self.world.call_as(Some(who), "GET", &format!("/api/v1/approvals/{id}"), None).await.1
+    }
+
+    /// What is due of it is done now.
+    async fn run(&self, id: &str) {
+        self.world.portal.inner().approvals.run(id).await.expect("run");
+    }
+
+    /// The request once it is in a state; fails the test when it does not get there.
+    async fn until(&self, id: &str, state: &str) -> Value {
+        for _ in 0..4000 {
+            let approval = self.get(&self.dev, id).await;
+            if approval["state"] == state {
+                return approval;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("it does not get {state}: {}", self.get(&self.dev, id).await);
+    }
+
+    async fn environment(&self, name: &str) -> Option<EnvironmentDoc> {
+        let documents = &self.world.portal.inner().environments.documents;
+        documents.get::<EnvironmentDoc>(name).await.expect("read").map(|stored| stored.value)
+    }
+
+    async fn actions(&self) -> Vec<String> {
+        let (_, page) = self.world.call("GET", "/api/v1/audit?limit=200", None).await;
+        let items = page["items"].as_array().expect("items");
+        items.iter().map(|i| i["action"].as_str().expect("action").to_owned()).collect()
+    }
+}
+
+fn detail(problem: &Value) -> &str {
+    problem["detail"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_a_rule_holds_is_made_by_itself_once_it_is_approved() {
+    let place = Place::new().await;
+    place.world.portal.start();
+    place.rule("large", json!({"largerThan": {"cpu": "4"}, "title": "ask"})).await;
+    assert_eq!(place.ask(&place.dev, "small", 4, "").await.0, S::CREATED, "it is not larger");
+
+    let (status, problem) = place.ask(&place.dev, "big", 5, "  ").await;
+    assert_eq!((status, problem["type"].as_str()), (S::CONFLICT, Some("approval-required")), "{problem}");
+    assert!(detail(&problem).contains("large (cpu 5 is more than 4)"), "{problem}");
+    let id = place.held("big").await;
+    assert!(place.environment("big").await.is_none());
+    let (status, problem) = place.ask(&place.lead, "big", 5, "me too").await;
+    assert_eq!(status, S::CONFLICT);
+    assert!(detail(&problem).contains(&id), "{problem}");
+
+    let seen = place.get(&place.lead, &id).await;
+    assert_eq!((&seen["size"]["cpu"], &seen["actions"]["decide"]), (&json!("5"), &json!(true)));
+    assert!(!seen.to_string().contains("hidden-word"), "{seen}");
+    let mine = place.get(&place.dev, &id).await;
+    assert_eq!((&mine["actions"]["decide"], &mine["actions"]["withdraw"]), (&json!(false), &json!(true)));
+
+    let (status, approved) = place.step(&place.lead, &id, "approve", json!({"comment": "until Friday"})).await;
+    assert_eq!((status, approved["state"].as_str()), (S::OK, Some("Approved")), "{approved}");
+    let done = place.until(&id, "Fulfilled").await;
+    let job = place.world.ended(done["job"].as_str().expect("job")).await;
+    assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    let made = place.environment("big").await.expect("made");
+    assert_eq!((made.owner_id.as_str(), made.owner.as_str()), ("dev", "dev@example.com"));
+    let documents = &place.world.portal.inner().environments.documents;
+    let secrets = documents.get::<SecretsDoc>("big").await.expect("read").expect("secrets");
+    assert_eq!(secrets.value.parameters["key"], "hidden-word");
+    assert!(documents.get::<ApprovalSecretsDoc>(&id).await.expect("read").is_none(), "nothing of it is left");
+    let actions = place.actions().await;
+    for action in ["approval.request", "approval.approve", "environment.create", "approval-rule.set"] {
+        assert!(actions.iter().any(|a| a == action), "{action}: {actions:?}");
+    }
+    let (_, trail) = place.world.call("GET", "/api/v1/audit?limit=200", None).await;
+    assert!(!trail.to_string().contains("hidden-word"));
+}
+
+#[tokio::test]
+async fn only_others_with_the_right_decide_and_once() {
+    let place = Place::new().await;
+    place.rule("all", json!({})).await;
+    let id = place.held("a").await;
+    assert_eq!(place.step(&place.dev, &id, "approve", json!({})).await.0, S::FORBIDDEN);
+    assert_eq!(place.step(&place.viewer, &id, "approve", json!({})).await.0, S::NOT_FOUND, "not theirs to see");
+    let (status, own) = place.ask(&place.lead, "b", 1, "r").await;
+    assert_eq!(status, S::ACCEPTED);
+    let own = own["id"].as_str().expect("id");
+    let (status, problem) = place.step(&place.lead, own, "approve", json!({})).await;
+    assert_eq!(status, S::FORBIDDEN);
+    assert!(detail(&problem).contains("their own"), "{problem}");
+    assert_eq!(place.step(&place.second, own, "deny", json!({"comment": " "})).await.0, S::UNPROCESSABLE_ENTITY);
+    let (status, denied) = place.step(&place.second, own, "deny", json!({"comment": "no"})).await;
+    assert_eq!((status, denied["state"].as_str()), (S::OK, Some("Denied")));
+    assert_eq!(place.step(&place.second, own, "approve", json!({})).await.0, S::CONFLICT);
+
+    assert_eq!(place.step(&place.lead, &id, "withdraw", json!({})).await.0, S::FORBIDDEN, "somebody else's");
+    assert_eq!(place.step(&place.dev, &id, "withdraw", json!({})).await.0, S::OK);
+    let (status, problem) = place.step(&place.lead, &id, "approve", json!({})).await;
+    assert_eq!(status, S::CONFLICT);
+    assert!(detail(&problem).contains("was withdrawn"), "{problem}");
+    place.run(&id).await;
+    assert!(place.environment("a").await.is_none());
+
+    // Where the rule says so, one may.
+    place.rule("all", json!({"allowOwn": true})).await;
+    let (_, own) = place.ask(&place.lead, "c", 1, "r").await;
+    assert_eq!(place.step(&place.lead, own["id"].as_str().expect("id"), "approve", json!({})).await.0, S::OK);
+    let (_, page) =
+        place.world.call_as(Some(&place.lead), "GET", "/api/v1/approvals?state=Approved,Denied", None).await;
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(2), "{page}");
+    let (_, page) = place.world.call_as(Some(&place.viewer), "GET", "/api/v1/approvals", None).await;
+    assert_eq!(page["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_twenty_who_approve_at_once_one_does() {
+    for world in [World::new(), World::on_disk().await] {
+        let place = Place::of(world).await;
+        place.world.portal.start();
+        place.rule("all", json!({})).await;
+        let id = place.held("a").await;
+        let approve = |i: usize| {
+            let who = if i.is_multiple_of(2) { &place.lead } else { &place.second };
+            let (place, id) = (&place, &id);
+            async move { place.step(who, id, "approve", json!({})).await.0 }
+        };
+        let answers = futures::future::join_all((0..20).map(approve)).await;
+        let (yes, no): (Vec<_>, Vec<_>) = answers.iter().partition(|s| **s == S::OK);
+        assert_eq!((yes.len(), no.len()), (1, 19));
+        assert!(no.iter().all(|s| **s == S::CONFLICT), "{answers:?}");
+        place.until(&id, "Fulfilled").await;
+        let actions = place.actions().await;
+        assert_eq!(actions.iter().filter(|a| *a == "environment.create").count(), 1);
+        assert_eq!(actions.iter().filter(|a| *a == "approval.approve").count(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_withdrawn_while_it_is_approved_is_made_or_not_but_never_both() {
+    let place = Place::new().await;
+    place.world.portal.start();
+    place.rule("all", json!({})).await;
+    for i in 0..10 {
+        let name = format!("e{i}");
+        let id = place.held(&name).await;
+        let (approved, withdrawn) = tokio::join!(
+            place.step(&place.lead, &id, "approve", json!({})),
+            place.step(&place.dev, &id, "withdraw", json!({})),
+        );
+        assert!([S::OK, S::CONFLICT].contains(&approved.0) && [S::OK, S::CONFLICT].contains(&withdrawn.0));
+        if withdrawn.0 == S::OK {
+            place.run(&id).await;
+            assert_eq!(place.get(&place.dev, &id).await["state"], "Withdrawn");
+            assert!(place.environment(&name).await.is_none(), "it was withdrawn");
+        } else {
+            place.until(&id, "Fulfilled").await;
+            assert!(place.environment(&name).await.is_some());
+        }
+    }
+}
+
+#[tokio::test]
+async fn rules_count_as_they_are_when_it_is_approved_and_carried_out() {
+    let place = Place::new().await;
+    place.rule("all", json!({})).await;
+    // Changed between request and approval: who decides now is somebody else.
+    let id = place.held("a").await;
+    place.rule("all", json!({"approvers": "platform"})).await;
+    let (status, problem) = place.step(&place.lead, &id, "approve", json!({})).await;
+    assert_eq!(status, S::FORBIDDEN);
+    assert!(detail(&problem).contains("on the platform"), "{problem}");
+    let path = format!("/api/v1/approvals/{id}/approve");
+    assert_eq!(place.world.call("POST", &path, Some(json!({}))).await.0, S::OK);
+    // Changed between approval and carrying out: it is asked for again.
+    place.rule("all", json!({"approvals": 2})).await;
+    place.run(&id).await;
+    let again = place.get(&place.lead, &id).await;
+    assert_eq!((again["state"].as_str(), &again["approvalsNeeded"]), (Some("Pending"), &json!(2)), "{again}");
+    assert!(place.environment("a").await.is_none());
+    let (status, first) = place.step(&place.lead, &id, "approve", json!({})).await;
+    assert_eq!((status, first["state"].as_str()), (S::OK, Some("Pending")), "{first}");
+    assert_eq!(place.step(&place.lead, &id, "approve", json!({})).await.0, S::FORBIDDEN, "two different people");
+    // Another change: the approval that was given does not count under it.
+    place.rule("all", json!({"approvals": 2, "title": "changed"})).await;
+    let (_, again) = place.step(&place.second, &id, "approve", json!({})).await;
+    assert_eq!(again["state"], "Pending", "{again}");
+    let (_, both) = place.step(&place.lead, &id, "approve", json!({})).await;
+    assert_eq!(both["state"], "Approved", "{both}");
+    place.run(&id).await;
+    assert_eq!(place.get(&place.lead, &id).await["state"], "Fulfilled");
+
+    // A new rule holds what was approved, too; one that is gone asks for nothing.
+    let id = place.held("b").await;
+    place.step(&place.lead, &id, "approve", json!({})).await;
+    place.step(&place.second, &id, "approve", json!({})).await;
+    place.rule("new", json!({})).await;
+    place.run(&id).await;
+    assert_eq!(place.get(&place.lead, &id).await["state"], "Pending");
+    for name in ["all", "new"] {
+        let path = format!("/api/v1/approval-rules/{name}");
+        assert_eq!(place.world.call("DELETE", &path, None).await.0, S::NO_CONTENT);
+    }
+    assert_eq!(place.step(&place.lead, &id, "approve", json!({})).await.1["state"], "Approved");
+    place.run(&id).await;
+    assert_eq!(place.get(&place.lead, &id).await["state"], "Fulfilled");
+}
+
+#[tokio::test]
+async fn what_is_made_is_what_was_asked_for_and_what_is_still_allowed() {
+    let place = Place::new().await;
+    place.rule("all", json!({})).await;
+    let (first, second) = (place.held("a").await, place.held("b").await);
+    // The template has other content now: what was seen counts.
+    place.world.template_with("app", "2.0.0", PARAMETERS, &[("all.yaml", DEPLOYMENT)]);
+    place.step(&place.lead, &first, "approve", json!({})).await;
+    place.run(&first).await;
+    assert_eq!(place.environment("a").await.expect("made").template_version, "1.0.0");
+    // Who asked is not in the project any more.
+    let members = json!([{"kind": "user", "name": "lead", "role": "maintainer"}]);
+    place.world.call("PUT", "/api/v1/projects/web", Some(json!({"members": members}))).await;
+    place.step(&place.lead, &second, "approve", json!({})).await;
+    place.run(&second).await;
+    let failed = place.get(&place.lead, &second).await;
+    assert_eq!(failed["state"], "Failed");
+    assert!(failed["message"].as_str().is_some_and(|m| m.contains("any more")), "{failed}");
+    assert!(place.environment("b").await.is_none());
+}
+
+#[tokio::test]
+async fn an_approval_waits_for_a_quota_and_ends_in_time() {
+    let place = Place::at_fixed_time().await;
+    place.rule("all", json!({"answerWithin": "1h", "grant": "2h"})).await;
+    let (late, full) = (place.held("late").await, place.held("full").await);
+    let quota = json!({"members": [{"kind": "user", "name": "dev", "role": "developer"}, {"kind": "user", "name": "lead", "role": "maintainer"}], "quota": {"environments": 0}});
+    assert_eq!(place.world.call("PUT", "/api/v1/projects/web", Some(quota)).await.0, S::OK);
+    place.step(&place.lead, &full, "approve", json!({})).await;
+    place.run(&full).await;
+    let waiting = place.get(&place.lead, &full).await;
+    assert_eq!(waiting["state"], "Approved");
+    assert!(waiting["message"].as_str().is_some_and(|m| m.contains("may have 0 environments")), "{waiting}");
+    place.world.clock.advance(3600);
+    assert_eq!(place.step(&place.lead, &late, "approve", json!({})).await.0, S::CONFLICT, "also before it is written");
+    place.run(&late).await;
+    assert_eq!(place.get(&place.lead, &late).await["state"], "Expired");
+    place.world.clock.advance(3600);
+    place.run(&full).await;
+    assert_eq!(place.get(&place.lead, &full).await["state"], "Expired");
+    assert!(place.actions().await.iter().any(|a| a == "approval.expire"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_at_once_get_no_more_than_a_rule_lets_through() {
+    let place = Place::new().await;
+    place.rule("many", json!({"largerThan": {"environments": 5}})).await;
+    let asks = (0..20).map(|i| {
+        let place = &place;
+        async move { place.ask(&place.dev, &format!("e{i}"), 1, "test").await }
+    });
+    let answers = futures::future::join_all(asks).await;
+    let made = answers.iter().filter(|(status, _)| *status == S::CREATED).count();
+    let held = answers.iter().filter(|(status, _)| *status == S::ACCEPTED).count();
+    assert_eq!((made, held), (5, 15), "{answers:?}");
+
+    // And when all are approved at once, a quota holds.
+    place.world.portal.start();
+    let quota = json!({"members": [{"kind": "user", "name": "dev", "role": "developer"}, {"kind": "user", "name": "lead", "role": "maintainer"}], "quota": {"environments": 8}});
+    assert_eq!(place.world.call("PUT", "/api/v1/projects/web", Some(quota)).await.0, S::OK);
+    let ids: Vec<String> = answers
+        .iter()
+        .filter(|(status, _)| *status == S::ACCEPTED)
+        .map(|(_, a)| a["id"].as_str().expect("id").to_owned())
+        .collect();
+    let approvals = ids.iter().map(|id| {
+        let place = &place;
+        async move { place.step(&place.lead, id, "approve", json!({})).await.0 }
+    });
+    assert!(futures::future::join_all(approvals).await.iter().all(|s| *s == S::OK));
+    for id in &ids {
+        for _ in 0..4000 {
+            let approval = place.get(&place.lead, id).await;
+            if approval["state"] == "Fulfilled"
+                || approval["message"].as_str().is_some_and(|m| m.contains("may have 8"))
+            {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+    let (_, usage) = place.world.call("GET", "/api/v1/projects/web/usage", None).await;
+    assert_eq!(usage["used"]["environments"], 8);
+}
+
+#[tokio::test]
+async fn an_update_is_held_where_it_makes_something_larger() {
+    let place = Place::new().await;
+    place.world.portal.start();
+    let (_, made) = place.ask(&place.dev, "env", 2, "").await;
+    place.world.ended(made["job"].as_str().expect("job")).await;
+    place.rule("large", json!({"largerThan": {"cpu": "1"}})).await;
+    let update = |replicas: u32, reason: &str| json!({"parameters": {"replicas": replicas}, "reason": reason});
+    let path = "/api/v1/environments/env/update";
+    let (status, job) = place.world.call_as(Some(&place.dev), "POST", path, Some(update(2, ""))).await;
+    assert_eq!(status, S::ACCEPTED, "it does not grow: {job}");
+    place.world.ended(job["id"].as_str().expect("job")).await;
+    let (status, problem) = place.world.call_as(Some(&place.dev), "POST", path, Some(update(3, ""))).await;
+    assert_eq!((status, problem["type"].as_str()), (S::CONFLICT, Some("approval-required")), "{problem}");
+    let (status, approval) = place.world.call_as(Some(&place.dev), "POST", path, Some(update(3, "more"))).await;
+    assert_eq!((status, approval["kind"].as_str()), (S::ACCEPTED, Some("update")), "{approval}");
+    let id = approval["id"].as_str().expect("id");
+    place.step(&place.lead, id, "approve", json!({})).await;
+    let done = place.until(id, "Fulfilled").await;
+    let job = place.world.ended(done["job"].as_str().expect("job")).await;
+    assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    assert_eq!(place.environment("env").await.expect("there").parameters["replicas"], 3);
+}
+
+#[tokio::test]
+async fn a_role_counts_for_its_time_and_gives_nothing_that_outlasts_it() {
+    let place = Place::at_fixed_time().await;
+    let (world, dev) = (&place.world, Some(&place.dev));
+    let wish =
+        |role: &str, period: &str| json!({"project": "web", "role": role, "period": period, "reason": "ticket 1"});
+    for (wrong, status) in [
+        (wish("platform-admin", "1h"), S::UNPROCESSABLE_ENTITY),
+        (wish("nonsense", "1h"), S::UNPROCESSABLE_ENTITY),
+        (wish("admin", "31d"), S::UNPROCESSABLE_ENTITY),
+        (json!({"project": "web", "role": "admin", "period": "1h", "reason": ""}), S::UNPROCESSABLE_ENTITY),
+        (json!({"project": "nowhere", "role": "admin", "period": "1h", "reason": "r"}), S::UNPROCESSABLE_ENTITY),
+    ] {
+        assert_eq!(world.call_as(dev, "POST", "/api/v1/approvals", Some(wrong.clone())).await.0, status, "{wrong}");
+    }
+    let (status, asked) = world.call_as(dev, "POST", "/api/v1/approvals", Some(wish("admin", "4h"))).await;
+    assert_eq!(status, S::CREATED, "{asked}");
+    let id = asked["id"].as_str().expect("id");
+    let (status, problem) = place.step(&place.lead, id, "approve", json!({})).await;
+    assert_eq!(status, S::FORBIDDEN, "a maintainer is no admin");
+    assert!(detail(&problem).contains("projects.update"), "{problem}");
+    let rules = "/api/v1/projects/web/approval-rules/r";
+    assert_eq!(world.call_as(dev, "PUT", rules, Some(json!({}))).await.0, S::FORBIDDEN);
+    let (status, active) = place.step(&place.admin, id, "approve", json!({"period": "2h"})).await;
+    assert_eq!((status, active["state"].as_str()), (S::OK, Some("Active")), "{active}");
+    assert_eq!(active["grantedUntil"], "2026-01-02T05:04:05Z");
+    assert_eq!(world.call_as(dev, "PUT", rules, Some(json!({"templates": ["none"]}))).await.0, S::OK, "it counts");
+
+    // Nothing that would outlast it: no member, no share, no keys, no role for somebody else.
+    let (_, project) = world.call_as(dev, "GET", "/api/v1/projects/web", None).await;
+    let mut settings = project.clone();
+    settings["members"].as_array_mut().expect("members").push(json!({"kind": "user", "name": "dev", "role": "admin"}));
+    let (status, problem) = world.call_as(dev, "PUT", "/api/v1/projects/web", Some(settings)).await;
+    assert_eq!(status, S::FORBIDDEN, "{problem}");
+    let (_, _) = place.ask(&place.lead, "theirs", 1, "").await;
+    let share = Some(json!({"access": "admin"}));
+    assert_eq!(world.call_as(dev, "PUT", "/api/v1/environments/theirs/shares/dev", share).await.0, S::FORBIDDEN);
+    assert_eq!(world.call_as(dev, "GET", "/api/v1/environments/theirs/snapshot", None).await.0, S::FORBIDDEN);
+    let (_, theirs) =
+        world.call_as(Some(&place.viewer), "POST", "/api/v1/approvals", Some(wish("maintainer", "1h"))).await;
+    let theirs = theirs["id"].as_str().expect("id");
+    assert_eq!(place.step(&place.dev, theirs, "approve", json!({})).await.0, S::FORBIDDEN);
+
+    // It ends in the middle of what they do, whether or not anybody has written so.
+    world.clock.advance(2 * 3600 - 1);
+    assert_eq!(world.call_as(dev, "DELETE", rules, None).await.0, S::NO_CONTENT);
+    world.clock.advance(1);
+    assert_eq!(world.call_as(dev, "PUT", rules, Some(json!({}))).await.0, S::FORBIDDEN);
+    place.run(id).await;
+    assert_eq!(place.get(&place.dev, id).await["state"], "Ended");
+
+    // Given back, and taken away: each counts at once.
+    for (verb, who, state) in [("withdraw", &place.dev, "Ended"), ("revoke", &place.lead, "Revoked")] {
+        let (_, asked) = world.call_as(dev, "POST", "/api/v1/approvals", Some(wish("maintainer", "4h"))).await;
+        let id = asked["id"].as_str().expect("id");
+        let decidable = "/api/v1/approvals?decidable=true&kind=role";
+        let (_, page) = world.call_as(Some(&place.lead), "GET", decidable, None).await;
+        assert!(page.to_string().contains(id), "{page}");
+        assert_eq!(place.step(&place.lead, id, "approve", json!({})).await.0, S::OK);
+        assert_eq!(world.call_as(dev, "DELETE", "/api/v1/environments/theirs", None).await.0, S::ACCEPTED);
+        assert_eq!(place.step(who, id, verb, json!({"comment": "c"})).await.1["state"], state);
+        assert_eq!(world.call_as(dev, "DELETE", "/api/v1/environments/theirs", None).await.0, S::FORBIDDEN);
+    }
+}
+
+#[tokio::test]
+async fn broken_glass_counts_at_once_is_loud_and_is_reviewed() {
+    let place = Place::at_fixed_time().await;
+    let world = &place.world;
+    place.rule("all", json!({"approvers": "platform"})).await;
+    let body = |reason: &str, period: &str| Some(json!({"project": "web", "reason": reason, "period": period}));
+    let path = "/api/v1/break-glass";
+    assert_eq!(world.call_as(Some(&place.dev), "POST", path, body("r", "1h")).await.0, S::FORBIDDEN);
+    assert_eq!(world.call_as(Some(&place.lead), "POST", path, body(" ", "1h")).await.0, S::UNPROCESSABLE_ENTITY);
+    assert_eq!(world.call_as(Some(&place.lead), "POST", path, body("r", "9h")).await.0, S::UNPROCESSABLE_ENTITY);
+    let (status, taken) = world.call_as(Some(&place.lead), "POST", path, body("the shop is down", "1h")).await;
+    assert_eq!((status, taken["state"].as_str(), taken["role"].as_str()), (S::CREATED, Some("Active"), Some("admin")));
+    let id = taken["id"].as_str().expect("id");
+    assert_eq!(world.call_as(Some(&place.lead), "POST", path, body("again", "1h")).await.0, S::CONFLICT);
+    let rules = "/api/v1/projects/web/approval-rules/r";
+    assert_eq!(world.call_as(Some(&place.lead), "PUT", rules, Some(json!({"templates": ["x"]}))).await.0, S::OK);
+    assert_eq!(place.ask(&place.lead, "now", 9, "").await.0, S::CREATED, "no rule holds them");
+    let (_, trail) = world.call("GET", "/api/v1/audit?action=environment.create", None).await;
+    assert_eq!(trail["items"][0]["detail"]["breakGlass"], id, "{trail}");
+    let (_, trail) = world.call("GET", "/api/v1/audit?action=break-glass.begin", None).await;
+    assert_eq!(trail["items"][0]["detail"]["reason"], "the shop is down");
+
+    let unreviewed = |who| world.call_as(Some(who), "GET", "/api/v1/approvals?unreviewed=true", None);
+    assert_eq!(unreviewed(&place.second).await.1["items"].as_array().map(Vec::len), Some(1));
+    world.clock.advance(3600);
+    assert_eq!(place.ask(&place.lead, "later", 9, "").await.0, S::CONFLICT, "rules hold them again");
+    assert_eq!(world.call_as(Some(&place.lead), "PUT", rules, Some(json!({}))).await.0, S::FORBIDDEN);
+    place.run(id).await;
+    assert_eq!(place.get(&place.second, id).await["state"], "Ended");
+    assert_eq!(place.step(&place.lead, id, "review", json!({"comment": "fine"})).await.0, S::FORBIDDEN);
+    let (status, reviewed) = place.step(&place.second, id, "review", json!({"comment": "looked at it"})).await;
+    assert_eq!((status, reviewed["review"]["by"].as_str()), (S::OK, Some("second@example.com")), "{reviewed}");
+    assert_eq!(place.step(&place.admin, id, "review", json!({"comment": "me too"})).await.0, S::CONFLICT);
+    assert_eq!(unreviewed(&place.second).await.1["items"], json!([]));
+}
+
+#[tokio::test]
+async fn rules_are_checked_and_belong_to_somebody() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, Some(&place.admin));
+    for wrong in [
+        json!({"largerThan": {"cpu": "lots"}}),
+        json!({"largerThan": {"memory": "-1"}}),
+        json!({"largerThan": {}}),
+        json!({"approvals": 0}),
+        json!({"templates": [""]}),
+    ] {
+        let (status, problem) = world.call("PUT", "/api/v1/approval-rules/r", Some(wrong.clone())).await;
+        assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some("invalid-rule")), "{wrong}");
+    }
+    place.rule("r", json!({"templates": ["none"]})).await;
+    let own = "/api/v1/projects/web/approval-rules/r";
+    let (status, rule) = world.call_as(admin, "PUT", own, Some(json!({"largerThan": {"cpu": "2"}}))).await;
+    assert_eq!((status, rule["project"].as_str()), (S::OK, Some("web")), "{rule}");
+    assert_eq!(world.call_as(admin, "PUT", own, Some(json!({"projects": ["web"]}))).await.0, S::UNPROCESSABLE_ENTITY);
+    assert_eq!(world.call_as(admin, "DELETE", "/api/v1/approval-rules/r", None).await.0, S::FORBIDDEN);
+    assert_eq!(place.ask(&place.dev, "e", 3, "").await.0, S::CONFLICT);
+    let (_, page) = world.call_as(Some(&place.dev), "GET", "/api/v1/approval-rules", None).await;
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(1), "{page}");
+    assert_eq!(world.call_as(admin, "DELETE", own, None).await.0, S::NO_CONTENT);
+    assert_eq!(place.ask(&place.dev, "e", 3, "").await.0, S::CREATED);
+}
+
+#[tokio::test]
+async fn what_was_approved_is_carried_out_after_a_crash_once() {
+    let place = Place::of(World::on_disk().await).await;
+    place.rule("all", json!({})).await;
+    let id = place.held("a").await;
+    place.step(&place.lead, &id, "approve", json!({})).await;
+    // Nothing worked on it: the process dies right after the answer.
+    let world = place.world.after_crash().await;
+    world.portal.start();
+    let path = format!("/api/v1/approvals/{id}");
+    let mut state = Value::Null;
+    for _ in 0..4000 {
+        state = world.call("GET", &path, None).await.1["state"].clone();
+        if state == "Fulfilled" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(state, "Fulfilled");
+    let (_, trail) = world.call("GET", "/api/v1/audit?action=environment.create", None).await;
+    assert_eq!(trail["items"].as_array().map(Vec::len), Some(1));
+}
