@@ -36,6 +36,11 @@ impl Size {
         self.each(other, u64::saturating_add)
     }
 
+    /// What is more than in the other; nothing of what is less.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
     fn times(self, n: u64) -> Self {
         self.each(Self { cpu: n, memory: n, storage: n }, u64::saturating_mul)
     }

@@ -46,7 +46,7 @@ pub(super) fn facts_of_new(new: &NewEnvironment) -> Facts {
         operation: ApprovalOperation::Create,
         template: new.environment.template.clone(),
         kind: new.environment.kind,
-        size: Size::of(&new.documents),
+        size: new.environment.size.unwrap_or_default(),
         before: None,
     }
 }

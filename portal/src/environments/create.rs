@@ -12,11 +12,17 @@ use vctl_store::{Expect, StoreError, Write};
 
 use super::{Caller, Environments};
 use crate::{
-    access::{documents::ProjectDoc, limits, quota::Demand},
+    access::{
+        documents::ProjectDoc,
+        limits,
+        quota::{Adds, Demand},
+    },
     audit::{Subject, entry},
     documents::{EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
     error::Error,
-    jobs, sleep,
+    jobs,
+    size::Size,
+    sleep,
     templates::{Manifest, Template, parameters},
 };
 
@@ -25,8 +31,6 @@ pub(crate) struct NewEnvironment {
     pub(crate) environment: EnvironmentDoc,
     pub(crate) job: JobDoc,
     pub(crate) template: Template,
-    /// Everything that it is made of.
-    pub(crate) documents: Vec<Value>,
     secrets: BTreeMap<String, String>,
 }
 
@@ -83,7 +87,7 @@ impl Environments {
         let mut job = jobs::new(now, &name, &uid, Operation::Create, None);
         job.project.clone_from(&project.name);
         caller.actor.clone_into(&mut job.requested_by);
-        let environment = EnvironmentDoc {
+        let mut environment = EnvironmentDoc {
             name,
             uid,
             template: template.manifest.name.clone(),
@@ -105,11 +109,13 @@ impl Environments {
             owner_id: caller.user.to_owned(),
             shares: BTreeMap::new(),
             job: job.id.clone(),
+            size: None,
             times,
         };
         let documents = self.documents_of(&template, &environment, &all).await?;
         limits::check_images(project, &documents)?;
-        Ok(NewEnvironment { environment, job, template, documents, secrets: resolved.secret })
+        environment.size = Some(Size::of(&documents));
+        Ok(NewEnvironment { environment, job, template, secrets: resolved.secret })
     }
 
     /// Writes a new environment with its job and audit entry, and what else belongs to it.
@@ -122,7 +128,7 @@ impl Environments {
         new: NewEnvironment,
         besides: Besides,
     ) -> Result<Environment, Error> {
-        let NewEnvironment { environment, job, template, secrets, .. } = new;
+        let NewEnvironment { environment, job, template, secrets } = new;
         let mut detail = json!({
             "kind": environment.kind, "bindings": environment.bindings,
             "template": environment.template, "templateVersion": environment.template_version,
@@ -142,7 +148,7 @@ impl Environments {
         }
         writes.extend(self.registry.pin(&template).await?);
         writes.extend(besides.writes);
-        match self.transact_charged(Demand { environment: &environment, wakes: false }, writes).await? {
+        match self.transact_charged(Demand { environment: &environment, adds: Adds::New }, writes).await? {
             Ok(revisions) => {
                 let revision = revisions.first().copied().unwrap_or_default();
                 let stored = Stored { value: environment, revision, created: revision };

@@ -90,7 +90,8 @@ pub(super) async fn usage(
 ) -> Result<Json<QuotaUsage>, Error> {
     let access = &portal.inner().access;
     let quota = access.project(&permit, &name).await?.value.settings.quota;
-    Ok(Json(QuotaUsage { quota, used: access.usage(&name).await? }))
+    let (used, limits) = access.usage(&name, &permit.subject.user).await?;
+    Ok(Json(QuotaUsage { quota, used, limits }))
 }
 
 pub(super) async fn put_project(

@@ -5,7 +5,7 @@ use vctl_api::rest::{Job, Operation};
 use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
-    access::quota::Demand,
+    access::quota::{Adds, Demand},
     audit::{Subject, entry},
     documents::{EnvironmentDoc, JobDoc, Stored, put},
     environments::{CONFLICT_TRIES, Caller, Environments},
@@ -80,10 +80,14 @@ impl Environments {
                 writes.push(put(&cancelled, Expect::Revision(unfinished.revision))?);
             }
             writes.extend(more);
-            let done = if operation == Operation::Wake {
-                self.transact_charged(Demand { environment: &environment, wakes: true }, writes).await?
-            } else {
-                self.documents.transact(writes).await
+            let adds = match operation {
+                Operation::Wake => Some(Adds::Wakes),
+                Operation::Update => Some(Adds::Grows(stored.value.size.unwrap_or_default())),
+                _ => None,
+            };
+            let done = match adds {
+                Some(adds) => self.transact_charged(Demand { environment: &environment, adds }, writes).await?,
+                None => self.documents.transact(writes).await,
             };
             match done {
                 Ok(revisions) => {
