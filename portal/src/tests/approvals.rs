@@ -210,7 +210,7 @@ async fn of_twenty_who_approve_at_once_one_does() {
             async move { place.step(who, id, "approve", json!({})).await.0 }
         };
         let answers = futures::future::join_all((0..20).map(approve)).await;
-        let (yes, no): (Vec<_>, Vec<_>) = answers.iter().partition(|s| **s == S::OK);
+        let (yes, no): (Vec<&S>, Vec<&S>) = answers.iter().partition(|s| **s == S::OK);
         assert_eq!((yes.len(), no.len()), (1, 19));
         assert!(no.iter().all(|s| **s == S::CONFLICT), "{answers:?}");
         place.until(&id, "Fulfilled").await;

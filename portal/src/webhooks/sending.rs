@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -17,25 +18,32 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Sends. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Sender {
-    /// Why there is none would be told at each try.
-    http: Result<reqwest::Client, String>,
+    /// Made when it is first needed. Why there is none would be told at each try.
+    http: Arc<OnceLock<Result<reqwest::Client, String>>>,
     private: bool,
 }
 
 impl Sender {
     /// `private`: to any address, and without TLS where the address says so.
     pub(super) fn new(private: bool) -> Self {
-        let http = reqwest::Client::builder()
-            .https_only(!private)
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .dns_resolver(std::sync::Arc::new(Checked { private }))
-            .connect_timeout(LIMIT)
-            .timeout(LIMIT)
-            .pool_max_idle_per_host(0)
-            .user_agent(concat!("vctl/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Self { http: http.map_err(|e| innermost(&e)), private }
+        Self { http: Arc::default(), private }
+    }
+
+    fn http(&self) -> Result<&reqwest::Client, String> {
+        let made = self.http.get_or_init(|| {
+            let http = reqwest::Client::builder()
+                .https_only(!self.private)
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .dns_resolver(Arc::new(Checked { private: self.private }))
+                .connect_timeout(LIMIT)
+                .timeout(LIMIT)
+                .pool_max_idle_per_host(0)
+                .user_agent(concat!("vctl/", env!("CARGO_PKG_VERSION")))
+                .build();
+            http.map_err(|e| innermost(&e))
+        });
+        made.as_ref().map_err(Clone::clone)
     }
 
     /// Sends a body; what came of it, for people.
@@ -50,7 +58,7 @@ impl Sender {
         at: Timestamp,
         body: &str,
     ) -> Result<String, String> {
-        let http = self.http.as_ref().map_err(Clone::clone)?;
+        let http = self.http()?;
         let url = url::Url::parse(url).map_err(|e| e.to_string())?;
         // A name is looked at when it is resolved.
         let literal = url.host_str().and_then(|host| host.trim_matches(['[', ']']).parse::<IpAddr>().ok());
