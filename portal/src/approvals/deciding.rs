@@ -253,7 +253,6 @@ impl Approvals {
     }
 
     /// Writes a step of somebody's; none when the request was changed at the same moment.
-    #[expect(clippy::too_many_arguments, reason = "what a step is made of")]
     async fn step(
         &self,
         caller: Caller<'_>,
