@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     access::{
-        CreateProject, DEFAULT_PROJECT, Member, MemberKind, Permissions, Platform, Project, ProjectSettings, Quota,
-        QuotaUsage, Role, RoleSettings, Share, ShareAccess, Team, TeamSettings, Usage,
+        CreateProject, DEFAULT_PROJECT, LimitHolder, LimitUnit, LimitUsage, Member, MemberKind, Permissions, Platform,
+        Project, ProjectSettings, Quota, QuotaUsage, Role, RoleSettings, Share, ShareAccess, Team, TeamSettings, Usage,
     },
     approvals::*,
     audit::*,

@@ -98,8 +98,8 @@ impl Access {
 
     /// What somebody may do, by the bindings as they stand and at most what their credential allows.
     pub(crate) async fn permit(&self, subject: Subject, limit: Limit) -> Result<Permit, Error> {
-        let grants = self.policy().await?.grants(&subject);
-        Ok(Permit::new(subject, grants, limit))
+        let held = self.policy().await?.held(&subject, self.clock.now());
+        Ok(Permit::new(subject, held, limit))
     }
 
     /// Whether something is allowed in some project, or everywhere.
@@ -135,12 +135,12 @@ pub(crate) fn allows_audit(permit: &Permit, permission: Permission, project: &st
     permit.allows(permission, if project.is_empty() { Scope::Platform } else { Scope::Project(project) })
 }
 
-/// Nobody gives what they do not have.
+/// Nobody gives what they do not have, or have for a time only.
 ///
 /// # Errors
 /// [`Error::Forbidden`] with the permissions that are missing.
-fn check_escalation(permit: &Permit, scope: Scope<'_>, given: PermissionSet) -> Result<(), Error> {
-    let missing = given.without(permit.at(scope));
+pub(crate) fn check_escalation(permit: &Permit, scope: Scope<'_>, given: PermissionSet) -> Result<(), Error> {
+    let missing = given.without(permit.lasting_at(scope));
     if missing.is_empty() {
         return Ok(());
     }
@@ -151,7 +151,7 @@ fn check_escalation(permit: &Permit, scope: Scope<'_>, given: PermissionSet) -> 
 }
 
 /// The name of a project, team or role: a DNS-1123 label.
-fn check_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     EnvironmentName::new(name).map(|_| ()).map_err(|e| Error::Invalid {
         kind: "invalid-name",
         detail: e.to_string(),
@@ -160,7 +160,7 @@ fn check_name(name: &str) -> Result<(), Error> {
 }
 
 /// What a change that is based on one revision expects of the document that is there.
-fn expected(current: Revision, wanted: Option<Revision>) -> Result<Expect, Error> {
+pub(crate) fn expected(current: Revision, wanted: Option<Revision>) -> Result<Expect, Error> {
     if wanted.is_some_and(|wanted| wanted != current) {
         return Err(Error::Changed { current });
     }
@@ -168,7 +168,7 @@ fn expected(current: Revision, wanted: Option<Revision>) -> Result<Expect, Error
 }
 
 /// A conflict of a change of one document: somebody else was faster.
-fn changed_meanwhile(e: StoreError) -> Error {
+pub(crate) fn changed_meanwhile(e: StoreError) -> Error {
     match e {
         StoreError::Conflict { .. } => {
             Error::Conflict("somebody else has changed it at the same moment: read it again and decide anew".to_owned())

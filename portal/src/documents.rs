@@ -82,6 +82,9 @@ pub(crate) struct EnvironmentDoc {
     /// Resources by the template's bindings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) bindings: BTreeMap<String, String>,
+    /// What its template requests; none of one from before that was kept, which counts nothing until it is updated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<crate::size::Size>,
     /// When it sleeps and ends.
     #[serde(default)]
     pub(crate) times: crate::sleep::Times,

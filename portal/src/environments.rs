@@ -4,6 +4,7 @@ mod authentication;
 mod authority;
 mod backup;
 pub(crate) mod changes;
+mod create;
 mod kubernetes;
 mod seen;
 mod shares;
@@ -12,24 +13,23 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::json;
-use vctl_api::{
-    names::EnvironmentName,
-    rest::{CreateEnvironment, Environment, Job, JobState, Operation, Phase, PodCounts},
-};
-use vctl_machinery::version::MinorVersion;
+use vctl_api::rest::{Environment, Job, JobState, Operation, Phase, PodCounts};
 use vctl_runtime::clock::Clock;
 use vctl_store::{Expect, Revision, StoreError, Write};
 
-pub(crate) use self::kubernetes::KubernetesRequest;
+pub(crate) use self::{
+    create::{Besides, NewEnvironment},
+    kubernetes::KubernetesRequest,
+};
 use crate::{
-    access::{Access, documents::ProjectDoc, limits, quota::Demand},
+    access::{Access, quota::Demand},
     audit::{Subject, entry},
-    documents::{Documents, EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
+    documents::{Documents, EnvironmentDoc, JobDoc, Stored, put},
     error::Error,
     jobs,
     ports::ControlPlanes,
     sleep,
-    templates::{Manifest, catalog::Catalog, parameters, registry::Registry},
+    templates::{catalog::Catalog, registry::Registry},
 };
 
 /// How often a change that met another one at the same moment is tried anew.
@@ -80,111 +80,6 @@ impl Environments {
         self.live(stored, &newest).await
     }
 
-    /// Asks for a new environment. Everything that can be checked is checked first; with `dry_run` that is all, and the answer is what would be
-    /// made.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for the name, the template, a parameter, or something that the project does not allow;
-    /// [`Error::AlreadyExists`].
-    pub(crate) async fn create(
-        &self,
-        caller: Caller<'_>,
-        project: &ProjectDoc,
-        request: CreateEnvironment,
-        dry_run: bool,
-    ) -> Result<Environment, Error> {
-        let name = EnvironmentName::new(request.name.clone()).map_err(|e| Error::Invalid {
-            kind: "invalid-name",
-            detail: e.to_string(),
-            nearest: vec![e.suggestion],
-        })?;
-        let template = self.registry.find(&request.template).await.map_err(|e| match e {
-            Error::NotFound { ref nearest, .. } => {
-                Error::Invalid { kind: "unknown-template", detail: e.to_string(), nearest: nearest.clone() }
-            }
-            other => other,
-        })?;
-        let given = request.kubernetes_version.map(|text| text.parse::<MinorVersion>()).transpose();
-        let given = given.map_err(|e| Error::Invalid {
-            kind: "unknown-kubernetes-version",
-            detail: e.to_string(),
-            nearest: Vec::new(),
-        })?;
-        let authentication = request.authentication.or_else(|| template.manifest.authentication.clone());
-        if let Some(configuration) = &authentication {
-            self.check_authentication(configuration)?;
-        }
-        limits::check_template(project, &template.manifest.name)?;
-        let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
-        let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
-        self.check_bindings(&template, request.kind, &request.bindings).await?;
-
-        let now = self.clock.now();
-        let Manifest { sleep, expiry, .. } = &template.manifest;
-        let times = sleep::of_new(sleep.clone(), expiry.clone(), request.expires_after, now)?;
-        let uid = uuid::Uuid::new_v4().to_string();
-        let mut job = jobs::new(now, &name, &uid, Operation::Create, None);
-        job.project.clone_from(&project.name);
-        caller.actor.clone_into(&mut job.requested_by);
-        let environment = EnvironmentDoc {
-            name: name.clone(),
-            uid,
-            template: template.manifest.name.clone(),
-            template_version: template.manifest.version.clone(),
-            template_digest: Some(template.digest.clone()),
-            given: Some(request.parameters.keys().cloned().collect()),
-            previous: None,
-            kind: request.kind,
-            bindings: request.bindings,
-            parameters: resolved.public,
-            kubernetes_version: given.or(template.manifest.kubernetes_version).unwrap_or_default(),
-            authentication,
-            phase: Phase::Creating,
-            message: String::new(),
-            created_at: now,
-            ready_at: None,
-            project: project.name.clone(),
-            owner: caller.actor.to_owned(),
-            owner_id: caller.user.to_owned(),
-            shares: BTreeMap::new(),
-            job: job.id.clone(),
-            times,
-        };
-        limits::check_images(project, &self.documents_of(&template, &environment, &all).await?)?;
-        if dry_run {
-            if self.documents.get::<EnvironmentDoc>(name.as_str()).await?.is_some() {
-                return Err(self.taken(&name).await);
-            }
-            self.access.charge(Demand { environment: &environment, wakes: false }).await?;
-            let stored = Stored { value: environment, revision: 0, created: 0 };
-            return Ok(self.view(stored, PodCounts::default(), String::new()));
-        }
-        let detail = json!({
-            "kind": environment.kind, "bindings": environment.bindings,
-            "template": environment.template, "templateVersion": environment.template_version,
-            "parameters": environment.parameters, "kubernetesVersion": environment.kubernetes_version, "job": job.id,
-        });
-        let mut writes = vec![
-            put(&environment, Expect::Absent)?,
-            put(&job, Expect::Absent)?,
-            entry(now, caller, "environment.create", Subject::environment(&environment), detail)?,
-        ];
-        if !resolved.secret.is_empty() {
-            let secrets = SecretsDoc { name: name.clone(), parameters: resolved.secret, previous: None };
-            writes.push(put(&secrets, Expect::Any)?);
-        }
-        writes.extend(self.registry.pin(&template).await?);
-        match self.transact_charged(Demand { environment: &environment, wakes: false }, writes).await? {
-            Ok(revisions) => {
-                let revision = revisions.first().copied().unwrap_or_default();
-                let stored = Stored { value: environment, revision, created: revision };
-                Ok(self.view(stored, PodCounts::default(), String::new()))
-            }
-            Err(StoreError::Conflict { index: 0, .. }) => Err(self.taken(&name).await),
-            Err(e) => Err(e.into()),
-        }
-    }
-
     /// Writes what adds to what quotas limit, if they all allow it. The inner error is that of the writes themselves.
     ///
     /// # Errors
@@ -207,19 +102,6 @@ impl Environments {
             }
         }
         Err(Error::Unavailable("what a quota limits is changing all the time".to_owned()))
-    }
-
-    async fn taken(&self, name: &EnvironmentName) -> Error {
-        match self.stored(name.as_str()).await {
-            Ok(stored) if stored.value.phase == Phase::Deleting => Error::AlreadyExists(format!(
-                "environment {name:?} is being deleted: wait for it (`vctl delete {name} --wait`) or take another name",
-                name = name.as_str()
-            )),
-            _ => Error::AlreadyExists(format!(
-                "environment {name:?} exists already: take another name, or delete it with `vctl delete {name}`",
-                name = name.as_str()
-            )),
-        }
     }
 
     /// Asks for the end of an environment; an unfinished job of it is cancelled. Asking again returns the job that is at it.

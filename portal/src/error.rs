@@ -16,6 +16,9 @@ pub enum Error {
     /// There would be more than a quota allows.
     #[error("{0}")]
     QuotaExceeded(String),
+    /// Rules ask for approval, and the request does not say why it should be given.
+    #[error("{0}")]
+    ApprovalRequired(String),
     /// There is no such thing.
     #[error("{}", not_found(.what, .name, .nearest))]
     NotFound {

@@ -5,6 +5,7 @@
 mod access;
 mod api;
 mod api_keys;
+mod approvals;
 mod assets;
 mod audit;
 mod backup;
@@ -23,6 +24,7 @@ mod sign_in;
 mod templates;
 mod usage;
 mod users;
+mod webhooks;
 
 use axum::{
     Router, middleware,
@@ -58,6 +60,8 @@ pub enum At {
     Environment,
     /// With the environment of the job `{id}`; who may not see it is told that there is none.
     Job,
+    /// With the request for approval `{id}`; who may not see it is told that there is none.
+    Approval,
     /// With each thing that is shown: the handler leaves out the others.
     Each,
     /// In the project that the body names: the handler asks.
@@ -77,7 +81,7 @@ pub struct Endpoint {
 
 /// Every endpoint there is.
 pub fn endpoints() -> Vec<Endpoint> {
-    [pages(), environments(), kubernetes(), platform(), projects()].into_iter().flatten().collect()
+    [pages(), environments(), kubernetes(), platform(), projects(), approvals()].into_iter().flatten().collect()
 }
 
 fn row(method: &'static str, path: &'static str, access: Access, handler: MethodRouter<Portal>) -> Endpoint {
@@ -242,6 +246,41 @@ fn projects() -> Vec<Endpoint> {
         row("DELETE", "/api/v1/roles/{name}", platform(P::RolesUpdate), delete(access::delete_role)),
         row("GET", "/api/v1/platform", platform(P::PlatformGet), get(access::get_platform)),
         row("PUT", "/api/v1/platform", platform(P::PlatformUpdate), put(access::put_platform)),
+    ]
+}
+
+fn approvals() -> Vec<Endpoint> {
+    use Permission as P;
+    let one = |permission| Access::Needs(permission, At::Approval);
+    let each = |permission| Access::Needs(permission, At::Each);
+    let project = |permission| Access::Needs(permission, At::Project);
+    let platform = |permission| Access::Needs(permission, At::Platform);
+    let body = |permission| Access::Needs(permission, At::Body);
+    let own = "/api/v1/projects/{name}/approval-rules";
+    let own_rule = "/api/v1/projects/{name}/approval-rules/{rule}";
+    vec![
+        row("GET", "/api/v1/approvals", each(P::ApprovalsList), get(approvals::list)),
+        row("POST", "/api/v1/approvals", body(P::ApprovalsCreate), post(approvals::request_role)),
+        row("GET", "/api/v1/approvals/{id}", one(P::ApprovalsList), get(approvals::get)),
+        row("POST", "/api/v1/approvals/{id}/approve", one(P::ApprovalsDecide), post(approvals::approve)),
+        row("POST", "/api/v1/approvals/{id}/deny", one(P::ApprovalsDecide), post(approvals::deny)),
+        row("POST", "/api/v1/approvals/{id}/withdraw", one(P::ApprovalsCreate), post(approvals::withdraw)),
+        row("POST", "/api/v1/approvals/{id}/revoke", one(P::ApprovalsDecide), post(approvals::revoke)),
+        row("POST", "/api/v1/approvals/{id}/review", one(P::ApprovalsDecide), post(approvals::review)),
+        row("POST", "/api/v1/break-glass", body(P::ApprovalsBreakGlass), post(approvals::break_glass)),
+        row("GET", "/api/v1/approval-rules", each(P::ApprovalsList), get(approvals::list_rules)),
+        row("GET", "/api/v1/approval-rules/{name}", each(P::ApprovalsList), get(approvals::get_rule)),
+        row("PUT", "/api/v1/approval-rules/{name}", platform(P::PlatformUpdate), put(approvals::put_rule)),
+        row("DELETE", "/api/v1/approval-rules/{name}", platform(P::PlatformUpdate), delete(approvals::delete_rule)),
+        row("GET", own, project(P::ApprovalsList), get(approvals::list_own_rules)),
+        row("GET", own_rule, project(P::ApprovalsList), get(approvals::get_own_rule)),
+        row("PUT", own_rule, project(P::ApprovalsRules), put(approvals::put_own_rule)),
+        row("DELETE", own_rule, project(P::ApprovalsRules), delete(approvals::delete_own_rule)),
+        row("GET", "/api/v1/webhooks", platform(P::PlatformUpdate), get(webhooks::list)),
+        row("GET", "/api/v1/webhooks/{name}", platform(P::PlatformUpdate), get(webhooks::get)),
+        row("PUT", "/api/v1/webhooks/{name}", platform(P::PlatformUpdate), put(webhooks::put)),
+        row("DELETE", "/api/v1/webhooks/{name}", platform(P::PlatformUpdate), delete(webhooks::delete)),
+        row("POST", "/api/v1/webhooks/{name}/test", platform(P::PlatformUpdate), post(webhooks::test)),
     ]
 }
 

@@ -24,6 +24,11 @@ use vctl_api::{
 
 use crate::documents::{JobDoc, Stored};
 
+/// An id that nothing else has; they sort by time.
+pub(crate) fn new_id(now: Timestamp) -> String {
+    format!("{:012x}-{:08x}", now.as_millisecond(), rand::random::<u32>())
+}
+
 /// A job that waits for its turn.
 pub(crate) fn new(
     now: Timestamp,
@@ -48,7 +53,7 @@ pub(crate) fn new(
         message: String::new(),
     };
     JobDoc {
-        id: format!("{:012x}-{:08x}", now.as_millisecond(), rand::random::<u32>()),
+        id: new_id(now),
         environment: environment.clone(),
         environment_uid: uid.to_owned(),
         operation,

@@ -4,6 +4,8 @@
 //! * [`environments`]: what a person can do with an environment; every change is intent, audit entry and job in one transaction.
 //! * [`access`]: projects, teams, roles: who may do what; every endpoint declares its permission.
 //! * [`jobs`]: the durable queue and its runner: leases, fencing, order per environment, retries.
+//! * `approvals`: what rules hold until somebody else has agreed; roles for a time, break-glass.
+//! * `webhooks`: what is told to addresses outside.
 //! * [`templates`]: what environments are made from: typed parameters and rendered manifests.
 //! * `sleep`, `expiry`, `due`: what happens to environments by themselves at some time.
 //! * `usage`: a day of one-minute samples of what environments use.
@@ -14,6 +16,7 @@
 //! memory that a restart would lose. Layer L2.
 
 pub mod access;
+mod approvals;
 mod audit;
 pub mod auth;
 mod bindings;
@@ -29,10 +32,12 @@ mod inventory;
 pub mod jobs;
 pub mod ports;
 mod probes;
+mod size;
 mod sleep;
 pub mod templates;
 mod update;
 mod usage;
+mod webhooks;
 
 pub use auth::{
     environment_tokens::EnvironmentUser,
@@ -52,6 +57,7 @@ use vctl_store::Store;
 
 use crate::{
     access::Access,
+    approvals::Approvals,
     audit::Trail,
     auth::{Auth, Credential, Identity, Origin, oidc::Issuers, token::AdminToken},
     documents::Documents,
@@ -60,6 +66,7 @@ use crate::{
     ports::{ControlPlanes, Workers},
     templates::catalog::Catalog,
     usage::Usage,
+    webhooks::Webhooks,
 };
 
 /// What a portal has to know about the server it is part of.
@@ -79,6 +86,8 @@ pub struct PortalConfig {
     pub oidc: Option<OidcConfig>,
     /// Entries of the audit trail that are older are removed; none: they are kept for ever.
     pub audit_retention: Option<Duration>,
+    /// Webhooks may be on addresses that are not public, and without TLS.
+    pub private_webhooks: bool,
     /// How jobs are run.
     pub jobs: JobsConfig,
 }
@@ -141,6 +150,8 @@ pub(crate) struct Inner {
     pub(crate) access: Access,
     pub(crate) trail: Trail,
     pub(crate) environments: Environments,
+    pub(crate) approvals: Approvals,
+    pub(crate) webhooks: Webhooks,
     pub(crate) auth: Auth,
     pub(crate) workers: Arc<dyn Workers>,
     pub(crate) usage: Usage,
@@ -177,7 +188,23 @@ impl Portal {
         );
         let trail = Trail::new(environments.documents.clone(), clock.clone());
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, access, trail, environments, auth, workers, usage };
+        let documents = environments.documents.clone();
+        let webhooks = Webhooks::new(documents, clock.clone(), config.private_webhooks, config.jobs.back_off);
+        let approvals = Approvals::new(environments.clone(), webhooks.clone());
+        let inner = Inner {
+            config,
+            clock,
+            tasks,
+            started_at,
+            access,
+            trail,
+            environments,
+            approvals,
+            webhooks,
+            auth,
+            workers,
+            usage,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -190,6 +217,8 @@ impl Portal {
         }
         inner.usage.start(&inner.tasks);
         due::start(inner.environments.clone(), &inner.tasks);
+        inner.approvals.start(&inner.tasks);
+        inner.webhooks.start(&inner.tasks);
         Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone()).start(&inner.tasks);
     }
 

@@ -371,6 +371,7 @@ impl World {
             audit_retention: None,
             templates_dir: Some(templates),
             oidc,
+            private_webhooks: true,
             jobs: JobsConfig {
                 back_off: Duration::from_millis(1),
                 poll: Duration::from_millis(5),

@@ -1,6 +1,7 @@
 //! The portal as a whole, in process.
 
 mod access;
+mod approvals;
 mod audit;
 mod authority;
 mod backup;
@@ -14,3 +15,4 @@ mod projects;
 mod quotas;
 mod sign_in;
 mod updates;
+mod webhooks;

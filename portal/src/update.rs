@@ -11,12 +11,13 @@ use vctl_store::{Expect, Write};
 use crate::{
     access::{documents::ProjectDoc, limits},
     documents::{EnvironmentDoc, SecretsDoc, Stored, put},
-    environments::{Caller, Environments},
+    environments::{Besides, Caller, Environments},
     error::Error,
     jobs::{
         create::all_parameters,
         enqueue::{Plan, Planned},
     },
+    size::Size,
     sleep::busy,
     templates::{Template, diff, parameters},
 };
@@ -43,13 +44,15 @@ impl Made {
 }
 
 /// An update that has been checked.
-struct Prepared {
-    of: Stored<EnvironmentDoc>,
-    made: Made,
+pub(crate) struct Prepared {
+    pub(crate) of: Stored<EnvironmentDoc>,
+    pub(crate) made: Made,
     /// What it is made of now.
     previous: Made,
-    before: Vec<Value>,
-    after: Vec<Value>,
+    pub(crate) before: Vec<Value>,
+    pub(crate) after: Vec<Value>,
+    /// The content it would be made of.
+    pub(crate) template: Template,
     /// All secrets, old and new.
     hidden: Vec<String>,
     writes: Vec<Write>,
@@ -59,9 +62,9 @@ impl Environments {
     /// What an update would change.
     ///
     /// # Errors
-    /// As [`Environments::update`], but also while something works on the environment.
+    /// As [`Environments::prepare_update`] and [`Environments::commit_update`], but also while something works on the environment.
     pub(crate) async fn preview_update(&self, name: &str, request: &UpdateEnvironment) -> Result<UpdatePreview, Error> {
-        let prepared = self.prepare(name, request).await?;
+        let prepared = self.prepare_update(name, request, None).await?;
         Ok(UpdatePreview {
             from: prepared.of.value.template_version.clone(),
             to: prepared.made.template_version,
@@ -69,18 +72,19 @@ impl Environments {
         })
     }
 
-    /// Asks for an update; a job does it.
+    /// Asks for an update that was checked; a job, of the id that is given, does it. `besides` is written with it.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also of a version; [`Error::Invalid`] for a parameter, or a template that does not render;
-    /// [`Error::Conflict`] unless the environment is awake and nothing works on it.
-    pub(crate) async fn update(
+    /// [`Error::Conflict`] unless the environment is awake, nothing works on it, and it is as it was when the update was checked.
+    pub(crate) async fn commit_update(
         &self,
         caller: Caller<'_>,
-        name: &str,
+        prepared: &Prepared,
         request: &UpdateEnvironment,
+        job_id: &str,
+        besides: &Besides,
     ) -> Result<Job, Error> {
-        let prepared = self.prepare(name, request).await?;
+        let name = prepared.of.value.name.as_str();
         self.enqueue(caller, name, |stored, job| {
             if stored.revision != prepared.of.revision {
                 return Err(Error::Conflict(format!("environment {name:?} was changed at the same moment: try again")));
@@ -105,22 +109,37 @@ impl Environments {
             environment.template_digest = template_digest;
             environment.parameters = parameters;
             environment.given = given;
+            environment.size = Some(Size::of(&prepared.after));
             environment.phase = Phase::Updating;
             environment.message.clear();
             let action = if request.rollback { "environment.rollback" } else { "environment.update" };
-            let detail = json!({
+            let mut detail = json!({
                 "from": doc.template_version, "to": environment.template_version,
                 // Names only: a password may be among them.
                 "parameters": request.parameters.keys().collect::<Vec<_>>(),
             });
+            for (name, value) in &besides.detail {
+                detail[*name] = value.clone();
+            }
             let mut plan = Plan::new(environment, Operation::Update, action, detail);
             plan.more.clone_from(&prepared.writes);
+            plan.more.extend_from_slice(&besides.writes);
+            plan.job_id = Some(job_id.to_owned());
             Ok(Planned::New(Box::new(plan)))
         })
         .await
     }
 
-    async fn prepare(&self, name: &str, request: &UpdateEnvironment) -> Result<Prepared, Error> {
+    /// Checks an update. `pinned`: the content to bring it to, when it is not what the request's version means now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also of a version; [`Error::Invalid`] for a parameter, or a template that does not render.
+    pub(crate) async fn prepare_update(
+        &self,
+        name: &str,
+        request: &UpdateEnvironment,
+        pinned: Option<Template>,
+    ) -> Result<Prepared, Error> {
         let of = self.stored(name).await?;
         let doc = &of.value;
         let stored_secrets = self.documents.get::<SecretsDoc>(name).await?;
@@ -146,9 +165,10 @@ impl Environments {
             let secrets = stored_secrets.as_ref().and_then(|s| s.value.previous.clone());
             (template, previous.clone(), secrets.unwrap_or_else(|| old_secrets.clone()))
         } else {
-            let template = match &request.to {
-                Some(to) => self.registry.find(&format!("{}@{to}", doc.template)).await?,
-                None => present.clone().ok_or_else(|| self.unknown_content(doc))?,
+            let template = match (pinned, &request.to) {
+                (Some(pinned), _) => pinned,
+                (None, Some(to)) => self.registry.find(&format!("{}@{to}", doc.template)).await?,
+                (None, None) => present.clone().ok_or_else(|| self.unknown_content(doc))?,
             };
             let (made, secrets) = merge(doc, &old_secrets, &template, &request.parameters)?;
             (template, made, secrets)
@@ -176,7 +196,7 @@ impl Environments {
         made.template_digest = Some(template.digest.clone());
         let mut previous = Made::of(&of.value);
         previous.template_digest = previous.template_digest.or(present.map(|p| p.digest));
-        Ok(Prepared { of, made, previous, before, after, hidden, writes })
+        Ok(Prepared { of, made, previous, before, after, template, hidden, writes })
     }
 
     /// The template of an environment as it was when it was made from it; none when that was not kept.

@@ -2,6 +2,7 @@
 //!
 //! Layer L1.
 
+pub mod address;
 pub mod clock;
 pub mod heavy;
 pub mod metrics;

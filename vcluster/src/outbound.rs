@@ -17,10 +17,10 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use vctl_runtime::pki::Identity;
+use vctl_runtime::{address::is_public, pki::Identity};
 
 pub(crate) use fetch::fetch;
-pub(crate) use resolve::{PortOf, endpoint, is_public};
+pub(crate) use resolve::{PortOf, endpoint};
 pub(crate) use tls::Trust;
 
 use crate::{

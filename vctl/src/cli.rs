@@ -2,12 +2,14 @@
 //! somebody has signed in to (`contexts`).
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
-//! 6 no server, or it cannot answer now. `connect` gives the code of its command.
+//! 6 no server, or it cannot answer now; 7 it needs approval, or waits for it. `connect` gives the code of its command.
 
 mod api_key;
+mod approval;
 mod audit;
 mod authentication;
 mod backup;
+mod break_glass;
 mod client;
 mod compact;
 pub(crate) mod completion;
@@ -48,6 +50,7 @@ mod update;
 mod user;
 mod version;
 mod wake;
+mod webhook;
 mod whoami;
 mod workers;
 
@@ -147,6 +150,12 @@ pub(crate) enum Command {
     Platform(platform::PlatformCommand),
     /// Show what you may do, on the platform, in a project or with an environment
     Permissions(permissions::Show),
+    /// Requests for approval: see them, decide, ask for a role for a time; and the rules for what needs approval
+    Approval(approval::ApprovalCommand),
+    /// Take a role in a project at once, in an emergency: it is told to everybody and reviewed afterwards
+    BreakGlass(break_glass::BreakGlass),
+    /// Addresses that are told of requests for approval
+    Webhook(webhook::WebhookCommand),
     /// Read, export and verify the audit trail
     Audit(audit::Audit),
     /// Show the server, its workers and a sign-in link for the portal
@@ -214,6 +223,9 @@ pub(crate) async fn run(global: &Global, command: Command, root: clap::Command) 
         Command::Role(c) => c.run(global).await,
         Command::Platform(c) => c.run(global).await,
         Command::Permissions(c) => c.run(global).await,
+        Command::Approval(c) => c.run(global).await,
+        Command::BreakGlass(c) => c.run(global).await,
+        Command::Webhook(c) => c.run(global).await,
         Command::Audit(c) => c.run(global).await,
         Command::Status(c) => c.run(global).await,
         Command::Workers(c) => c.run(global).await,

@@ -88,7 +88,8 @@ pub(crate) struct Up {
     /// Remove entries of the audit trail that are older, such as 365d [default: keep them for ever]
     #[arg(long, value_name = "TIME")]
     audit_retention: Option<rest::Period>,
-    /// Let webhooks of environments be on any address by URL, also loopback and private ones: for a server whose tenants are its operators
+    /// Let webhooks of environments, and those that `vctl webhook` sets, be on any address by URL, also loopback and private ones: for a
+    /// server whose tenants are its operators
     #[arg(long)]
     allow_private_webhooks: bool,
     /// What to log, such as `info` or `info,vctl_store=debug`
@@ -201,6 +202,7 @@ impl Up {
                 templates_dir: self.templates.clone(),
                 oidc,
                 audit_retention: self.audit_retention.map(|period| Duration::from_secs(period.seconds())),
+                private_webhooks: self.allow_private_webhooks,
                 jobs: JobsConfig::default(),
             },
             clock.clone(),

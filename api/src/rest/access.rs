@@ -92,6 +92,15 @@ pub struct Quota {
     /// Environments that are not asleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake: Option<u32>,
+    /// Processors that templates request in environments that are awake, as a quantity of Kubernetes: `4`, `500m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Memory that they request in environments that are awake: `16Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// Storage that they claim, asleep or awake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<String>,
     /// Environments by template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, u32>,
@@ -105,6 +114,15 @@ pub struct Usage {
     pub environments: u32,
     /// Environments that are not asleep.
     pub awake: u32,
+    /// Processors that templates request in environments that are awake, as a quantity of Kubernetes.
+    #[serde(default)]
+    pub cpu: String,
+    /// Memory that they request in environments that are awake.
+    #[serde(default)]
+    pub memory: String,
+    /// Storage that they claim, asleep or awake.
+    #[serde(default)]
+    pub storage: String,
     /// Environments by template.
     #[serde(default)]
     pub templates: BTreeMap<String, u32>,
@@ -118,6 +136,53 @@ pub struct QuotaUsage {
     pub quota: Quota,
     /// What is used.
     pub used: Usage,
+    /// Everything that is limited for the caller in this project, by whichever quota: for bars.
+    #[serde(default)]
+    pub limits: Vec<LimitUsage>,
+}
+
+/// Whose limit it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LimitHolder {
+    /// All environments of the project.
+    Project,
+    /// Those of the caller in the project.
+    Member,
+    /// Those of the caller in all projects.
+    User,
+    /// Those of a team of the caller's.
+    Team,
+}
+
+/// The unit of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LimitUnit {
+    /// A number.
+    Count,
+    /// Thousandths of processors.
+    Millicores,
+    /// Bytes.
+    Bytes,
+}
+
+/// How much of a limit is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitUsage {
+    /// Whose it is.
+    pub holder: LimitHolder,
+    /// Name of the project or team; id of the user.
+    pub name: String,
+    /// What is limited: `environments`, `awake`, `cpu`, `memory`, `storage`, or `template NAME`.
+    pub what: String,
+    /// The unit of the next two.
+    pub unit: LimitUnit,
+    /// So much is used.
+    pub used: u64,
+    /// So much may be.
+    pub limit: u64,
 }
 
 /// People who are named together.

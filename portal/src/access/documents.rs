@@ -49,6 +49,22 @@ pub(crate) struct PlatformDoc {
     pub(crate) settings: Platform,
 }
 
+/// A role in a project that somebody has for a time; named by the request that it came of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GrantDoc {
+    /// Id of the request.
+    pub(crate) id: String,
+    /// Id of the user.
+    pub(crate) user: String,
+    pub(crate) project: String,
+    pub(crate) role: String,
+    /// It counts until then, whether or not this document has been removed.
+    pub(crate) until: Timestamp,
+    /// It was taken, not given.
+    pub(crate) break_glass: bool,
+}
+
 /// Name of the one [`PlatformDoc`].
 pub(crate) const PLATFORM: &str = "platform";
 
@@ -70,6 +86,13 @@ impl Document for RoleDoc {
     const RESOURCE: &'static str = "roles.vctl.dev";
     fn name(&self) -> &str {
         &self.name
+    }
+}
+
+impl Document for GrantDoc {
+    const RESOURCE: &'static str = "rolegrants.vctl.dev";
+    fn name(&self) -> &str {
+        &self.id
     }
 }
 

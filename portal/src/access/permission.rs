@@ -64,6 +64,8 @@ permissions! {
     ApprovalsList = "approvals.list", "See requests for approval.";
     ApprovalsCreate = "approvals.create", "Ask for approval.";
     ApprovalsDecide = "approvals.decide", "Approve and refuse requests of others.";
+    ApprovalsRules = "approvals.rules", "Set what needs approval in a project.";
+    ApprovalsBreakGlass = "approvals.breakGlass", "Take a role at once, to be reviewed afterwards.";
     WorkersList = "workers.list", "See workers.";
     WorkersUpdate = "workers.update", "Add and remove workers.";
     PlatformGet = "platform.get", "See the server's state, its metrics and its members.";

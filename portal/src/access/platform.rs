@@ -3,7 +3,9 @@
 use vctl_api::rest::Platform;
 use vctl_store::Revision;
 
-use super::{Access, changed_meanwhile, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit};
+use super::{
+    Access, changed_meanwhile, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit, quota,
+};
 use crate::{
     audit::{Subject, entry, record::changes},
     documents::put,
@@ -34,6 +36,7 @@ impl Access {
         let before = Platform { revision: 0, ..policy.platform.value.settings.clone() };
         let expect = expected(policy.platform.revision, if_revision)?;
         members::check(permit, &policy, Scope::Platform, &before.members, &settings.members)?;
+        quota::check(&settings.user_quota)?;
         let document = PlatformDoc { settings: Platform { revision: 0, ..settings } };
         let detail = changes(&before, &document.settings)?;
         let writes = vec![

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
 use vctl_api::rest::{self, DEFAULT_PROJECT, KeyVerb, MemberKind, ShareAccess};
 
 use super::{
     decide::{self, Binding, Grants, Member, Place, Scope, Subject},
-    documents::{PLATFORM, PlatformDoc, ProjectDoc, RoleDoc, TeamDoc},
+    documents::{GrantDoc, PLATFORM, PlatformDoc, ProjectDoc, RoleDoc, TeamDoc},
     permission::{Permission, PermissionSet},
     role,
 };
 use crate::{
+    approvals::documents::ApprovalDoc,
     auth::Credential,
     documents::{Documents, EnvironmentDoc, Stored},
     error::Error,
@@ -25,6 +27,8 @@ pub(crate) struct Policy {
     pub(crate) platform: Stored<PlatformDoc>,
     by_user: HashMap<String, Vec<Binding>>,
     by_group: HashMap<String, Vec<Binding>>,
+    /// Roles for a time, by user.
+    timed: HashMap<String, Vec<GrantDoc>>,
 }
 
 fn by_name<T>(all: Vec<Stored<T>>, name: impl Fn(&T) -> &String) -> BTreeMap<String, Stored<T>> {
@@ -40,7 +44,12 @@ impl Policy {
         let roles = by_name(documents.list::<RoleDoc>().await?.0, |r| &r.name);
         let platform = documents.get::<PlatformDoc>(PLATFORM).await?;
         let platform = platform.unwrap_or_else(|| Stored { value: PlatformDoc::default(), revision: 0, created: 0 });
-        let mut policy = Self { projects, teams, roles, platform, by_user: HashMap::new(), by_group: HashMap::new() };
+        let mut timed: HashMap<String, Vec<GrantDoc>> = HashMap::new();
+        for grant in documents.list::<GrantDoc>().await?.0 {
+            timed.entry(grant.value.user.clone()).or_default().push(grant.value);
+        }
+        let (by_user, by_group) = (HashMap::new(), HashMap::new());
+        let mut policy = Self { projects, teams, roles, platform, by_user, by_group, timed };
         for binding in policy.bindings() {
             match &binding.member {
                 Member::User(name) => policy.by_user.entry(name.clone()).or_default().push(binding),
@@ -95,11 +104,20 @@ impl Policy {
         role::BUILT_IN.iter().map(|r| r.name).chain(self.roles.keys().map(String::as_str))
     }
 
-    /// What somebody may do.
-    pub(crate) fn grants(&self, subject: &Subject) -> Grants {
+    /// What somebody may do at a moment.
+    pub(crate) fn held(&self, subject: &Subject, now: Timestamp) -> Held {
         let users = self.by_user.get(&subject.user).into_iter().flatten();
         let groups = subject.groups.iter().filter_map(|group| self.by_group.get(group)).flatten();
-        decide::grants(subject, users.chain(groups))
+        let lasting = decide::grants(subject, users.chain(groups));
+        let mut held = Held { grants: lasting.clone(), lasting, break_glass: BTreeMap::new() };
+        for grant in self.timed.get(&subject.user).into_iter().flatten().filter(|g| now < g.until) {
+            let permissions = self.role(&grant.role).unwrap_or_default().without(role::OUTLASTING);
+            held.grants.add(&Place::Project(grant.project.clone()), permissions);
+            if grant.break_glass {
+                held.break_glass.insert(grant.project.clone(), grant.id.clone());
+            }
+        }
+        held
     }
 
     /// Teams that somebody is in.
@@ -121,11 +139,21 @@ impl Policy {
     }
 }
 
+/// What a subject may do at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    grants: Grants,
+    /// The same without what they have for a time only.
+    lasting: Grants,
+    /// Requests by which they have broken glass, by project.
+    break_glass: BTreeMap<String, String>,
+}
+
 /// What the caller of a request may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Permit {
     pub(crate) subject: Subject,
-    grants: Grants,
+    held: Held,
     pub(crate) limit: Limit,
 }
 
@@ -178,13 +206,23 @@ impl Limit {
 }
 
 impl Permit {
-    pub(crate) fn new(subject: Subject, grants: Grants, limit: Limit) -> Self {
-        Self { subject, grants, limit }
+    pub(crate) fn new(subject: Subject, held: Held, limit: Limit) -> Self {
+        Self { subject, held, limit }
     }
 
     /// What is allowed at a place.
     pub(crate) fn at(&self, scope: Scope<'_>) -> PermissionSet {
-        self.limit.cut(self.grants.at(scope), scope)
+        self.limit.cut(self.held.grants.at(scope), scope)
+    }
+
+    /// What is allowed at a place for good: what may be given to others there.
+    pub(crate) fn lasting_at(&self, scope: Scope<'_>) -> PermissionSet {
+        self.limit.cut(self.held.lasting.at(scope), scope)
+    }
+
+    /// The request by which they have broken glass in a project, while that counts.
+    pub(crate) fn break_glass(&self, project: &str) -> Option<&str> {
+        self.held.break_glass.get(project).map(String::as_str)
     }
 
     /// Whether it is allowed at a place.
@@ -194,8 +232,17 @@ impl Permit {
 
     /// What is allowed with an environment: by its project, to its owner, and to those with whom it is shared.
     pub(crate) fn on(&self, environment: &EnvironmentDoc) -> PermissionSet {
+        self.on_by(&self.held.grants, environment)
+    }
+
+    /// The same for good: what may be given to others.
+    pub(crate) fn lasting_on(&self, environment: &EnvironmentDoc) -> PermissionSet {
+        self.on_by(&self.held.lasting, environment)
+    }
+
+    fn on_by(&self, grants: &Grants, environment: &EnvironmentDoc) -> PermissionSet {
         let scope = Scope::Environment { project: &environment.project, name: environment.name.as_str() };
-        let mut set = self.grants.at(scope);
+        let mut set = grants.at(scope);
         if !self.subject.user.is_empty() && environment.owner_id == self.subject.user {
             set = set.or(role::OWNER);
         }
@@ -205,6 +252,16 @@ impl Permit {
             None => PermissionSet::NONE,
         };
         self.limit.cut(set.or(shared), scope)
+    }
+
+    /// What is allowed with a request for approval: by its project, and to whoever asked.
+    pub(crate) fn on_approval(&self, approval: &ApprovalDoc) -> PermissionSet {
+        let scope = Scope::Project(&approval.project);
+        let mut set = self.held.grants.at(scope);
+        if !self.subject.user.is_empty() && approval.requested_by_id == self.subject.user {
+            set = set.or(role::REQUESTER);
+        }
+        self.limit.cut(set, scope)
     }
 
     /// Whether it is allowed with this environment.

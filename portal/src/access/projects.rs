@@ -10,6 +10,7 @@ use super::{
     expected, members,
     permission::Permission,
     policy::{Permit, Policy},
+    quota,
 };
 use crate::{
     audit::{Subject, entry, record::changes},
@@ -146,6 +147,8 @@ fn check(
     after: &ProjectSettings,
 ) -> Result<(), Error> {
     members::check(permit, policy, Scope::Project(name), &before.members, &after.members)?;
+    quota::check(&after.quota)?;
+    quota::check(&after.member_quota)?;
     if before.quota != after.quota && !permit.allows(Permission::ProjectsQuota, Scope::Project(name)) {
         return Err(Error::Forbidden(format!(
             "the quota of project {name:?} is set by whoever has {}: ask an administrator of the platform",

@@ -4,10 +4,10 @@
 //! each quota that applies, with the revision from before the count: of two that count at the same moment one has to count again, and
 //! together they never exceed. Where nothing is limited nothing is counted or written.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
-use vctl_api::rest::{Phase, Quota, Usage};
+use vctl_api::rest::{LimitHolder, LimitUnit, LimitUsage, Phase, Quota, Usage};
 use vctl_store::{Expect, Write};
 
 use super::{Access, policy::Policy};
@@ -15,6 +15,7 @@ use crate::{
     auth::UserDoc,
     documents::{Document, EnvironmentDoc, put},
     error::Error,
+    size::{self, Size},
 };
 
 /// Written by everything that adds to what a quota limits.
@@ -39,8 +40,137 @@ impl Document for QuotaDoc {
 pub(crate) struct Demand<'a> {
     /// The environment.
     pub(crate) environment: &'a EnvironmentDoc,
-    /// It is there already, and asleep: only what is awake becomes more.
-    pub(crate) wakes: bool,
+    /// What becomes more.
+    pub(crate) adds: Adds,
+}
+
+/// What becomes more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Adds {
+    /// The environment is new.
+    New,
+    /// It is there already, and asleep: what is awake becomes more.
+    Wakes,
+    /// It is awake, and requested so much until now.
+    Grows(Size),
+}
+
+/// What is used, or added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    environments: u64,
+    awake: u64,
+    size: Size,
+    templates: BTreeMap<String, u64>,
+}
+
+impl Counted {
+    fn add(&mut self, environment: &EnvironmentDoc) {
+        let awake = environment.phase != Phase::Sleeping;
+        let size = environment.size.unwrap_or_default();
+        self.environments += 1;
+        self.awake += u64::from(awake);
+        self.size = self.size.plus(if awake { size } else { Size { cpu: 0, memory: 0, ..size } });
+        *self.templates.entry(environment.template.clone()).or_default() += 1;
+    }
+
+    fn usage(self) -> Usage {
+        let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        Usage {
+            environments: count(self.environments),
+            awake: count(self.awake),
+            cpu: size::millis(self.size.cpu),
+            memory: size::bytes(self.size.memory),
+            storage: size::bytes(self.size.storage),
+            templates: self.templates.into_iter().map(|(name, n)| (name, count(n))).collect(),
+        }
+    }
+}
+
+impl Demand<'_> {
+    fn counted(self) -> Counted {
+        let mut counted = Counted::default();
+        counted.add(self.environment);
+        match self.adds {
+            Adds::New => {}
+            Adds::Wakes => {
+                counted = Counted {
+                    awake: 1,
+                    size: Size { storage: 0, ..self.environment.size.unwrap_or_default() },
+                    ..Counted::default()
+                };
+            }
+            Adds::Grows(before) => {
+                let size = self.environment.size.unwrap_or_default().minus(before);
+                counted = Counted { size, ..Counted::default() };
+            }
+        }
+        counted
+    }
+}
+
+/// Something that a quota limits.
+struct Line {
+    what: String,
+    unit: LimitUnit,
+    limit: u64,
+    used: u64,
+    added: u64,
+}
+
+impl Line {
+    fn shown(&self, amount: u64) -> String {
+        match self.unit {
+            LimitUnit::Count => amount.to_string(),
+            LimitUnit::Millicores => size::millis(amount),
+            LimitUnit::Bytes => size::bytes(amount),
+        }
+    }
+}
+
+/// Everything that a quota limits.
+fn lines(quota: &Quota, used: &Counted, added: &Counted) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut line = |what: &str, unit, limit: Option<u64>, used: u64, added: u64| {
+        lines.extend(limit.map(|limit| Line { what: what.to_owned(), unit, limit, used, added }));
+    };
+    // They were read when the quota was set.
+    let millis = |text: &Option<String>| text.as_deref().and_then(size::parse_millis);
+    let bytes = |text: &Option<String>| text.as_deref().and_then(size::parse_bytes);
+    line("environments", LimitUnit::Count, quota.environments.map(u64::from), used.environments, added.environments);
+    line("awake", LimitUnit::Count, quota.awake.map(u64::from), used.awake, added.awake);
+    line("cpu", LimitUnit::Millicores, millis(&quota.cpu), used.size.cpu, added.size.cpu);
+    line("memory", LimitUnit::Bytes, bytes(&quota.memory), used.size.memory, added.size.memory);
+    line("storage", LimitUnit::Bytes, bytes(&quota.storage), used.size.storage, added.size.storage);
+    for (name, limit) in &quota.templates {
+        let of = |counted: &Counted| counted.templates.get(name).copied().unwrap_or_default();
+        let what = format!("template {name}");
+        line(&what, LimitUnit::Count, Some(u64::from(*limit)), of(used), of(added));
+    }
+    lines
+}
+
+/// A quota that makes sense.
+///
+/// # Errors
+/// [`Error::Invalid`] for an amount that is no quantity.
+pub(crate) fn check(quota: &Quota) -> Result<(), Error> {
+    let wrong = [("cpu", &quota.cpu), ("memory", &quota.memory), ("storage", &quota.storage)].into_iter().find(
+        |(name, text)| {
+            let read = if *name == "cpu" { size::parse_millis } else { size::parse_bytes };
+            text.as_deref().is_some_and(|text| read(text).is_none())
+        },
+    );
+    match wrong {
+        Some((name, text)) => Err(Error::invalid(
+            "invalid-quota",
+            format!(
+                "{name}: {:?} is no quantity: write it as Kubernetes does, such as 500m, 4 or 16Gi",
+                text.as_deref().unwrap_or_default()
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whose quota it is.
@@ -71,31 +201,17 @@ impl Holder<'_> {
         }
     }
 
-    fn used<'e>(&self, environments: impl Iterator<Item = &'e EnvironmentDoc>) -> Usage {
-        let mut used = Usage::default();
-        for environment in environments.filter(|e| self.has(e)) {
-            used.environments += 1;
-            used.awake += u32::from(environment.phase != Phase::Sleeping);
-            *used.templates.entry(environment.template.clone()).or_default() += 1;
-        }
+    fn used<'e>(&self, environments: impl Iterator<Item = &'e EnvironmentDoc>) -> Counted {
+        let mut used = Counted::default();
+        environments.filter(|e| self.has(e)).for_each(|e| used.add(e));
         used
     }
 
-    /// Why one more would be too much: what is used, what is allowed, and who can allow more.
-    fn check(&self, quota: &Quota, used: &Usage, demand: Demand<'_>) -> Result<(), Error> {
-        let template = &demand.environment.template;
-        let of_template = used.templates.get(template).copied().unwrap_or_default();
-        let limit = |limit: Option<u32>, used: u32, what: String| limit.filter(|l| used >= *l).map(|l| (l, used, what));
-        let awake = limit(quota.awake, used.awake, "environments awake".to_owned());
-        let exceeded = if demand.wakes {
-            awake
-        } else {
-            limit(quota.environments, used.environments, "environments".to_owned()).or(awake).or_else(|| {
-                let allowed = quota.templates.get(template).copied();
-                limit(allowed, of_template, format!("environments of template {template:?}"))
-            })
-        };
-        let Some((allowed, used, what)) = exceeded else { return Ok(()) };
+    /// Why it would be too much: what is used, what is allowed, and who can allow more.
+    fn check(&self, quota: &Quota, used: &Counted, demand: Demand<'_>) -> Result<(), Error> {
+        let lines = lines(quota, used, &demand.counted());
+        let exceeded = lines.into_iter().find(|l| l.added > 0 && l.used.saturating_add(l.added) > l.limit);
+        let Some(line) = exceeded else { return Ok(()) };
         let (whose, who) = match self {
             Self::Project(name) => (format!("project {name:?}"), "an administrator of the platform".to_owned()),
             Self::Member { project, .. } => {
@@ -104,22 +220,50 @@ impl Holder<'_> {
             Self::User(_) => ("each user".to_owned(), "an administrator of the platform".to_owned()),
             Self::Team { name, .. } => (format!("team {name:?}"), "whoever has teams.update".to_owned()),
         };
-        let instead = if demand.wakes { "put one to sleep" } else { "delete one" };
+        let instead = match demand.adds {
+            Adds::New => "delete one",
+            Adds::Wakes => "put one to sleep",
+            Adds::Grows(_) => "ask for less",
+        };
+        let (limit, used) = (line.shown(line.limit), line.shown(line.used));
+        let what = match line.what.as_str() {
+            "environments" => "environments".to_owned(),
+            "awake" => "environments awake".to_owned(),
+            amount @ ("cpu" | "memory" | "storage") => {
+                return Err(Error::QuotaExceeded(format!(
+                    "{whose} may have {limit} of {amount}, {used} are taken and this asks for {}: {instead}, or ask {who} for more",
+                    line.shown(line.added)
+                )));
+            }
+            template => {
+                let name = template.strip_prefix("template ").unwrap_or(template);
+                format!("environments of template {name:?}")
+            }
+        };
         Err(Error::QuotaExceeded(format!(
-            "{whose} may have {allowed} {what}, and {used} are there: {instead}, or ask {who} for more"
+            "{whose} may have {limit} {what}, and {used} are there: {instead}, or ask {who} for more"
         )))
+    }
+
+    fn limit(&self) -> (LimitHolder, &str) {
+        match self {
+            Self::Project(name) => (LimitHolder::Project, *name),
+            Self::Member { user, .. } => (LimitHolder::Member, *user),
+            Self::User(user) => (LimitHolder::User, *user),
+            Self::Team { name, .. } => (LimitHolder::Team, *name),
+        }
     }
 }
 
-/// The quotas that apply to an environment.
+/// The quotas that apply to environments of somebody in a project.
 fn holders<'a>(
     policy: &'a Policy,
-    environment: &'a EnvironmentDoc,
+    project: &str,
+    owner: &'a str,
     groups: &HashMap<String, Vec<String>>,
 ) -> Vec<(Holder<'a>, &'a Quota)> {
     let mut holders = Vec::new();
-    let owner = environment.owner_id.as_str();
-    if let Some(project) = policy.projects.get(&environment.project) {
+    if let Some(project) = policy.projects.get(project) {
         let name = project.value.name.as_str();
         holders.push((Holder::Project(name), &project.value.settings.quota));
         holders.push((Holder::Member { project: name, user: owner }, &project.value.settings.member_quota));
@@ -147,13 +291,12 @@ impl Access {
     /// # Errors
     /// [`Error::QuotaExceeded`] with what is used, what is allowed, and who can allow more.
     pub(crate) async fn charge(&self, demand: Demand<'_>) -> Result<Vec<Write>, Error> {
-        let policy = self.policy().await?;
-        let mut groups = HashMap::new();
-        if policy.teams.values().any(|t| t.value.settings.quota != Quota::default()) {
-            let (users, _) = self.documents.list::<UserDoc>().await?;
-            groups.extend(users.into_iter().map(|u| (u.value.id, u.value.groups)));
+        if demand.counted() == Counted::default() {
+            return Ok(Vec::new());
         }
-        let holders = holders(&policy, demand.environment, &groups);
+        let policy = self.policy().await?;
+        let groups = self.groups(&policy).await?;
+        let holders = holders(&policy, &demand.environment.project, &demand.environment.owner_id, &groups);
         let mut writes = Vec::with_capacity(holders.len());
         // Before the count: whoever adds in between makes the write fail.
         for (holder, _) in &holders {
@@ -171,9 +314,29 @@ impl Access {
         Ok(writes)
     }
 
-    /// What all environments of a project together are.
-    pub(crate) async fn usage(&self, project: &str) -> Result<Usage, Error> {
+    /// Groups of users, where the quota of a team needs them.
+    async fn groups(&self, policy: &Policy) -> Result<HashMap<String, Vec<String>>, Error> {
+        if policy.teams.values().all(|t| t.value.settings.quota == Quota::default()) {
+            return Ok(HashMap::new());
+        }
+        let (users, _) = self.documents.list::<UserDoc>().await?;
+        Ok(users.into_iter().map(|u| (u.value.id, u.value.groups)).collect())
+    }
+
+    /// What all environments of a project together are, and what is limited there for a user.
+    pub(crate) async fn usage(&self, project: &str, user: &str) -> Result<(Usage, Vec<LimitUsage>), Error> {
         let (environments, _) = self.documents.list::<EnvironmentDoc>().await?;
-        Ok(Holder::Project(project).used(environments.iter().map(|e| &e.value)))
+        let environments = || environments.iter().map(|e| &e.value);
+        let policy = self.policy().await?;
+        let groups = self.groups(&policy).await?;
+        let mut limits = Vec::new();
+        for (holder, quota) in holders(&policy, project, user, &groups) {
+            let (kind, name) = holder.limit();
+            for line in lines(quota, &holder.used(environments()), &Counted::default()) {
+                let Line { what, unit, limit, used, .. } = line;
+                limits.push(LimitUsage { holder: kind, name: name.to_owned(), what, unit, used, limit });
+            }
+        }
+        Ok((Holder::Project(project).used(environments()).usage(), limits))
     }
 }

@@ -26,12 +26,18 @@ const VIEWER: PermissionSet = PermissionSet::of(&[
     P::JobsList,
     P::JobsGet,
     P::WorkersList,
+    P::ApprovalsCreate,
 ]);
-const DEVELOPER: PermissionSet =
-    VIEWER.or(PermissionSet::of(&[P::EnvironmentsCreate, P::ApprovalsList, P::ApprovalsCreate]));
-const MAINTAINER: PermissionSet = DEVELOPER.or(OWNER).or(PermissionSet::of(&[P::AuditList, P::ApprovalsDecide]));
-const ADMIN: PermissionSet =
-    MAINTAINER.or(PermissionSet::of(&[P::EnvironmentsSnapshot, P::ProjectsUpdate, P::ProjectsDelete, P::AuditExport]));
+const DEVELOPER: PermissionSet = VIEWER.or(PermissionSet::of(&[P::EnvironmentsCreate, P::ApprovalsList]));
+const MAINTAINER: PermissionSet =
+    DEVELOPER.or(OWNER).or(PermissionSet::of(&[P::AuditList, P::ApprovalsDecide, P::ApprovalsBreakGlass]));
+const ADMIN: PermissionSet = MAINTAINER.or(PermissionSet::of(&[
+    P::EnvironmentsSnapshot,
+    P::ProjectsUpdate,
+    P::ProjectsDelete,
+    P::AuditExport,
+    P::ApprovalsRules,
+]));
 
 /// What the owner of an environment may do with it. A snapshot is not among it: it holds the environment's keys, which would let somebody in
 /// long after they were shut out.
@@ -58,6 +64,12 @@ pub const READER: PermissionSet = PermissionSet::of(&[
     P::JobsList,
     P::JobsGet,
 ]);
+
+/// What somebody may do with what they have asked for themselves.
+pub const REQUESTER: PermissionSet = PermissionSet::of(&[P::ApprovalsList, P::ApprovalsCreate]);
+
+/// What no role for a time allows: it gives something away that outlasts the time.
+pub const OUTLASTING: PermissionSet = PermissionSet::of(&[P::EnvironmentsSnapshot]);
 
 /// What changes nothing: all that an API key for reading may be used for.
 pub const READING: PermissionSet = AUDITOR.or(PermissionSet::of(&[P::EnvironmentsConnectReadOnly]));

@@ -10,6 +10,7 @@ use super::{
     expected,
     permission::Permission,
     policy::{Permit, Policy},
+    quota,
 };
 use crate::{
     audit::{Subject, entry, record::changes},
@@ -67,6 +68,7 @@ impl Access {
         if settings.users.len() + settings.groups.len() > NAMES_LIMIT {
             return Err(Error::invalid("invalid-team", format!("a team names at most {NAMES_LIMIT} users and groups")));
         }
+        quota::check(&settings.quota)?;
         let policy = self.policy().await?;
         check_uses(permit, &policy, name)?;
         let stored = policy.teams.get(name);

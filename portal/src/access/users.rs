@@ -2,8 +2,15 @@
 
 use vctl_api::rest::{Member, MemberKind};
 
-use super::Access;
-use crate::{auth::UserDoc, error::Error};
+use super::{
+    Access,
+    decide::Subject,
+    policy::{Limit, Permit},
+};
+use crate::{
+    auth::{ADMIN, UserDoc},
+    error::Error,
+};
 
 impl Access {
     /// The id of a user who is named by it, or by a verified email address that nobody else has. Rights hang on the id: another issuer could
@@ -34,6 +41,21 @@ impl Access {
                 format!("several users have the address {name:?}: name the one you mean by id (ISSUER:SUBJECT)"),
             )),
         }
+    }
+
+    /// What a user may do at this moment, by the groups that their issuer said last; none for one who is gone or disabled.
+    pub(crate) async fn permit_of(&self, user: &str) -> Result<Option<Permit>, Error> {
+        let subject = if user == ADMIN {
+            Subject { user: user.to_owned(), administrator: true, ..Subject::default() }
+        } else {
+            let Some(stored) = self.documents.get::<UserDoc>(user).await? else { return Ok(None) };
+            if stored.value.disabled {
+                return Ok(None);
+            }
+            let groups = stored.value.groups.into_iter().collect();
+            Subject { user: user.to_owned(), groups, administrator: false }
+        };
+        self.permit(subject, Limit::NONE).await.map(Some)
     }
 
     /// Replaces addresses of users by their ids.

@@ -90,7 +90,8 @@ pub(super) async fn usage(
 ) -> Result<Json<QuotaUsage>, Error> {
     let access = &portal.inner().access;
     let quota = access.project(&permit, &name).await?.value.settings.quota;
-    Ok(Json(QuotaUsage { quota, used: access.usage(&name).await? }))
+    let (used, limits) = access.usage(&name, &permit.subject.user).await?;
+    Ok(Json(QuotaUsage { quota, used, limits }))
 }
 
 pub(super) async fn put_project(
@@ -211,7 +212,7 @@ pub(super) async fn share(
         ShareAccess::Admin => role::SHARED,
         ShareAccess::ReadOnly => role::READER,
     };
-    let missing = given.without(permit.on(&environments.seen(&permit, &name).await?.value));
+    let missing = given.without(permit.lasting_on(&environments.seen(&permit, &name).await?.value));
     if !missing.is_empty() {
         return Err(Error::Forbidden(format!(
             "this would give what you do not have yourself ({}): ask the owner of the environment",

@@ -14,6 +14,7 @@ use vctl_api::rest::{
 };
 
 use super::{
+    approvals,
     body::{JsonBody, if_match, tagged},
     permit,
     requester::Requester,
@@ -21,6 +22,7 @@ use super::{
 use crate::{
     Portal,
     access::{decide::Scope, permission::Permission, policy::Permit},
+    approvals::Asked,
     auth::Credential,
     error::Error,
     jobs,
@@ -36,7 +38,7 @@ pub(super) const PAGE_LIMIT: usize = 500;
 pub(super) type Answer = Result<Response, Error>;
 
 /// A project that the body names and that is not there, or not for the caller: what they sent is wrong, not the address.
-fn named_in_body(e: Error) -> Error {
+pub(super) fn named_in_body(e: Error) -> Error {
     match e {
         Error::NotFound { ref nearest, .. } => {
             Error::Invalid { kind: "unknown-project", detail: e.to_string(), nearest: nearest.clone() }
@@ -86,11 +88,15 @@ pub(super) async fn create_environment(
 ) -> Answer {
     let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
     permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
-    let dry_run = query.dry_run.is_some_and(|dry_run| dry_run != "false");
-    let environment = portal.inner().environments.create(requester.caller(), &project, request, dry_run).await?;
-    if dry_run {
-        return Ok(Json(environment).into_response());
+    if query.dry_run.is_some_and(|dry_run| dry_run != "false") {
+        let would_be = portal.inner().environments.try_new(requester.caller(), &project, request).await?;
+        return Ok(Json(would_be).into_response());
     }
+    let asked = portal.inner().approvals.create(requester.caller(), &permit, &project, request).await?;
+    let environment = match asked {
+        Asked::Done(environment) => environment,
+        Asked::Waits(approval) => return Ok(approvals::waits(&approval)),
+    };
     let location = format!("/api/v1/environments/{}", environment.name);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
 }

@@ -1,15 +1,15 @@
 //! Sleeping, waking, living longer, updates, and jobs.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
     response::IntoResponse,
 };
 use http::StatusCode;
 use vctl_api::rest::{Environment, Extend, Job, UpdateEnvironment, UpdatePreview};
 
-use super::{api::Answer, body::JsonBody, requester::Requester};
-use crate::{Portal, error::Error, sleep::Why};
+use super::{api::Answer, approvals, body::JsonBody, requester::Requester};
+use crate::{Portal, access::policy::Permit, approvals::Asked, error::Error, sleep::Why};
 
 pub(super) async fn sleep(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
     let environments = &portal.inner().environments;
@@ -37,11 +37,14 @@ pub(super) async fn extend(
 pub(super) async fn update(
     State(portal): State<Portal>,
     requester: Requester,
+    Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     JsonBody(request): JsonBody<UpdateEnvironment>,
 ) -> Answer {
-    let job = portal.inner().environments.update(requester.caller(), &name, &request).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    match portal.inner().approvals.update(requester.caller(), &permit, &name, request).await? {
+        Asked::Done(job) => Ok((StatusCode::ACCEPTED, Json(job)).into_response()),
+        Asked::Waits(approval) => Ok(approvals::waits(&approval)),
+    }
 }
 
 pub(super) async fn preview(

@@ -67,6 +67,15 @@ async fn checked(portal: &Portal, permission: Permission, at: At, request: Reque
                 )));
             }
         }
+        At::Approval => {
+            let request = portal.inner().approvals.seen(&permit, parameter("id")).await?.value;
+            if !permit.on_approval(&request).contains(permission) {
+                return Err(Error::Forbidden(format!(
+                    "you need {permission} in project {:?}: ask an administrator of the project",
+                    request.project
+                )));
+            }
+        }
         At::Job => {
             let id = parameter("id");
             let environments = &portal.inner().environments;

@@ -18,6 +18,7 @@ pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         Error::AlreadyExists(_) => (StatusCode::CONFLICT, "already-exists"),
         Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Error::ApprovalRequired(_) => (StatusCode::CONFLICT, "approval-required"),
         Error::Changed { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
         Error::Invalid { kind, .. } => (StatusCode::UNPROCESSABLE_ENTITY, kind),
         Error::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request"),

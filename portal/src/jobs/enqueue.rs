@@ -5,7 +5,7 @@ use vctl_api::rest::{Job, Operation};
 use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
-    access::quota::Demand,
+    access::quota::{Adds, Demand},
     audit::{Subject, entry},
     documents::{EnvironmentDoc, JobDoc, Stored, put},
     environments::{CONFLICT_TRIES, Caller, Environments},
@@ -21,12 +21,14 @@ pub(crate) struct Plan {
     detail: Value,
     /// Further writes of the same transaction.
     pub(crate) more: Vec<Write>,
+    /// Id of its job, when that has to be known before.
+    pub(crate) job_id: Option<String>,
 }
 
 impl Plan {
     /// The environment as it is to be from now on, and what the audit trail says; the job's id is added to both.
     pub(crate) fn new(environment: EnvironmentDoc, operation: Operation, action: &'static str, detail: Value) -> Self {
-        Self { environment, operation, action, detail, more: Vec::new() }
+        Self { environment, operation, action, detail, more: Vec::new(), job_id: None }
     }
 }
 
@@ -58,9 +60,10 @@ impl Environments {
                 Planned::New(plan) => *plan,
             };
             let now = self.now();
-            let Plan { mut environment, operation, action, mut detail, more } = plan;
+            let Plan { mut environment, operation, action, mut detail, more, job_id } = plan;
             let after = unfinished.as_ref().map(|job| job.value.id.clone());
             let mut job = jobs::new(now, &environment.name, &environment.uid, operation, after);
+            job.id = job_id.unwrap_or(job.id);
             job.project.clone_from(&environment.project);
             caller.actor.clone_into(&mut job.requested_by);
             environment.job.clone_from(&job.id);
@@ -77,10 +80,14 @@ impl Environments {
                 writes.push(put(&cancelled, Expect::Revision(unfinished.revision))?);
             }
             writes.extend(more);
-            let done = if operation == Operation::Wake {
-                self.transact_charged(Demand { environment: &environment, wakes: true }, writes).await?
-            } else {
-                self.documents.transact(writes).await
+            let adds = match operation {
+                Operation::Wake => Some(Adds::Wakes),
+                Operation::Update => Some(Adds::Grows(stored.value.size.unwrap_or_default())),
+                _ => None,
+            };
+            let done = match adds {
+                Some(adds) => self.transact_charged(Demand { environment: &environment, adds }, writes).await?,
+                None => self.documents.transact(writes).await,
             };
             match done {
                 Ok(revisions) => {

@@ -13,6 +13,7 @@ use crate::{
         permission::Permission,
         role::{BUILT_IN, BuiltIn},
     },
+    approvals::documents::ApprovalDoc,
     documents::put,
     http::{Access, At, Endpoint, endpoints},
     jobs,
@@ -39,6 +40,7 @@ const SUBJECTS: [&str; 10] = [
 ];
 
 const JOB: &str = "0000-job";
+const APPROVAL: &str = "0000-approval";
 
 fn member(role: &str) -> Member {
     Member { kind: MemberKind::User, name: role.to_owned(), role: role.to_owned() }
@@ -68,11 +70,22 @@ async fn world(subject: &str) -> (World, Option<SignedIn>) {
             .expect("team"),
         put(&environment, Expect::Absent).expect("environment"),
         put(&job, Expect::Absent).expect("job"),
+        put(&approval(), Expect::Absent).expect("approval"),
     ];
     world.portal.inner().access.change(writes).await.expect("written");
     world.sign_in("other", &[]).await;
     let who = if subject == "nobody" { None } else { Some(world.sign_in(subject, &[]).await) };
     (world, who)
+}
+
+/// Somebody has asked for a role.
+fn approval() -> ApprovalDoc {
+    let document = json!({
+        "id": APPROVAL, "kind": "role", "state": "Pending", "message": "", "project": "web", "requestedBy": "other@example.com",
+        "requestedById": "other", "requestId": "r", "reason": "r", "createdAt": "2026-01-01T00:00:00Z", "decisions": [], "countedFrom": 0,
+        "approvalsNeeded": 1, "rules": [], "role": "viewer", "period": "1h",
+    });
+    serde_json::from_value(document).expect("a request")
 }
 
 fn path_of(endpoint: &Endpoint) -> String {
@@ -84,12 +97,17 @@ fn path_of(endpoint: &Endpoint) -> String {
         _ if endpoint.path.contains("/teams/") => "team",
         _ => "some",
     };
-    let id = if endpoint.path.contains("/users/") { "other" } else { JOB };
+    let id = match endpoint.path {
+        path if path.contains("/users/") => "other",
+        path if path.contains("/approvals/") => APPROVAL,
+        _ => JOB,
+    };
     endpoint
         .path
         .replace("{name}", name)
         .replace("{id}", id)
         .replace("{user}", "reader")
+        .replace("{rule}", "large")
         .replace("{*path}", "api/v1/pods")
 }
 
@@ -102,6 +120,11 @@ fn body_of(endpoint: &Endpoint) -> Option<Value> {
         "projects" => json!({"name": "new"}),
         "rotate-ca" => json!({"now": true}),
         "extend" => json!({"period": "1h"}),
+        "approvals" => json!({"project": "web", "role": "viewer", "period": "1h", "reason": "r"}),
+        "break-glass" => json!({"project": "web", "reason": "r"}),
+        "approve" | "deny" | "withdraw" | "revoke" | "review" => json!({"comment": "c"}),
+        "{rule}" => json!({}),
+        "{name}" if endpoint.path.contains("/webhooks/") => json!({"url": "https://example.com/"}),
         "{user}" => json!({"access": "readOnly"}),
         "{id}" => json!({"disabled": true}),
         "{name}" if endpoint.path.contains("/roles/") => json!({"rules": []}),

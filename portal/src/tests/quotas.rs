@@ -71,3 +71,62 @@ async fn a_quota_counts_what_is_there_and_says_who_can_raise_it() {
         "{problem}"
     );
 }
+
+const PARAMETERS: &str = "parameters:\n  - {name: replicas, type: number, default: 1}\n";
+const MANIFEST: &str = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec:\n  serviceName: db\n  replicas: {{ parameters.replicas }}\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}\n  volumeClaimTemplates:\n    - {metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 10Gi}}}}\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn amounts_are_never_exceeded_by_twenty_at_once_and_count_what_is_awake() {
+    let world = World::new();
+    world.portal.start();
+    world.template_with("app", "1.0.0", PARAMETERS, &[("all.yaml", MANIFEST)]);
+    project(&world, json!({"name": "a", "quota": {"cpu": "3", "storage": "75Gi", "templates": {"app": 9}}})).await;
+    let creates = (0..20).map(|i| {
+        let world = &world;
+        async move { create(world, None, &format!("env-{i}"), "app").await }
+    });
+    let answers = futures::future::join_all(creates).await;
+    let (made, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|(status, _)| *status == StatusCode::CREATED);
+    assert_eq!((made.len(), refused.len()), (6, 14), "{answers:?}");
+    assert!(
+        refused[0].1["detail"]
+            .as_str()
+            .is_some_and(|d| d.contains("may have 3 of cpu, 3 are taken and this asks for 500m")),
+        "{:?}",
+        refused[0]
+    );
+    let (_, usage) = world.call("GET", "/api/v1/projects/a/usage", None).await;
+    assert_eq!(
+        usage["limits"],
+        json!([
+            {"holder": "project", "name": "a", "what": "cpu", "unit": "millicores", "used": 3000, "limit": 3000},
+            {"holder": "project", "name": "a", "what": "storage", "unit": "bytes", "used": 60_u64 << 30, "limit": 75_u64 << 30},
+            {"holder": "project", "name": "a", "what": "template app", "unit": "count", "used": 6, "limit": 9},
+        ])
+    );
+    assert_eq!((&usage["used"]["cpu"], &usage["used"]["memory"]), (&json!("3"), &json!("6Gi")));
+
+    // Asleep they need no processor, but keep their storage; waking counts again.
+    let (name, job) = (made[0].1["name"].as_str().expect("name"), made[0].1["job"].as_str().expect("job"));
+    for (_, environment) in &made {
+        world.ended(environment["job"].as_str().expect("job")).await;
+    }
+    assert!(!job.is_empty());
+    let path = format!("/api/v1/environments/{name}");
+    let (_, asleep) = world.call("POST", &format!("{path}/sleep"), None).await;
+    world.ended(asleep["id"].as_str().expect("job")).await;
+    let (_, usage) = world.call("GET", "/api/v1/projects/a/usage", None).await;
+    assert_eq!((&usage["used"]["cpu"], &usage["used"]["storage"]), (&json!("2500m"), &json!("60Gi")));
+    assert_eq!(create(&world, None, "one-more", "app").await.0, StatusCode::CREATED);
+    let (status, problem) = world.call("POST", &format!("{path}/wake"), None).await;
+    assert_eq!((status, problem["type"].as_str()), (StatusCode::FORBIDDEN, Some("quota-exceeded")), "{problem}");
+
+    // And so does an update that makes one larger.
+    let other = made[1].1["name"].as_str().expect("name");
+    let update = Some(json!({"parameters": {"replicas": 2}}));
+    let (status, problem) = world.call("POST", &format!("/api/v1/environments/{other}/update"), update).await;
+    assert_eq!((status, problem["type"].as_str()), (StatusCode::FORBIDDEN, Some("quota-exceeded")), "{problem}");
+    let wrong = json!({"name": "b", "quota": {"memory": "much"}});
+    let (status, problem) = world.call("POST", "/api/v1/projects", Some(wrong)).await;
+    assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-quota")));
+}

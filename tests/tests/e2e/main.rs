@@ -1,5 +1,6 @@
 //! End-to-end tests: the real `vctl` binary with real clients. Tests whose name contains `podman` run real containers.
 
+mod approvals;
 mod backup;
 mod bad_input;
 mod cli;

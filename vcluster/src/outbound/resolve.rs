@@ -1,7 +1,7 @@
 //! From names to connections.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
@@ -124,30 +124,4 @@ pub(super) async fn dial(
         }
     }
     Err(last)
-}
-
-/// Whether an address is one of the public Internet.
-pub(crate) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_public_v4(v4),
-            None => is_public_v6(v6),
-        },
-    }
-}
-
-fn is_public_v4(a: Ipv4Addr) -> bool {
-    let [first, second, ..] = a.octets();
-    // 100.64.0.0/10: carriers' own networks.
-    let shared = first == 100 && (64..128).contains(&second);
-    let special =
-        first == 0 || first >= 240 || (first == 192 && second == 0) || (first == 198 && matches!(second, 18 | 19));
-    !(a.is_loopback() || a.is_private() || a.is_link_local() || a.is_multicast() || shared || special)
-}
-
-fn is_public_v6(a: Ipv6Addr) -> bool {
-    // 2000::/3 is what is routed globally; 2002::/16 and 64:ff9b::/96 carry v4 addresses.
-    let [first, ..] = a.segments();
-    first & 0xe000 == 0x2000 && first != 0x2002
 }

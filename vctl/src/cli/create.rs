@@ -13,6 +13,7 @@ use vctl_machinery::version::MinorVersion;
 
 use super::{
     Client, Global,
+    approval::Asked,
     authentication::AuthenticationArgs,
     client::segment,
     completion,
@@ -47,6 +48,9 @@ pub(crate) struct Create {
     /// Delete it so long from now, such as 8h or 7d [default: as the template says]
     #[arg(long, value_name = "TIME")]
     expires_after: Option<Period>,
+    /// Why it is wanted: where a rule asks for approval, it is asked for with that
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
     #[command(flatten)]
     authentication: AuthenticationArgs,
     /// Return as soon as it is asked for
@@ -67,7 +71,7 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn kind(text: &str) -> Result<EnvironmentKind, String> {
+pub(super) fn kind(text: &str) -> Result<EnvironmentKind, String> {
     match text {
         "mocked" => Ok(EnvironmentKind::Mocked),
         "real" => Ok(EnvironmentKind::Real),
@@ -97,13 +101,14 @@ impl Create {
             kind: self.kind.unwrap_or_default(),
             bindings: self.bind.into_iter().collect(),
             expires_after: self.expires_after,
-            reason: String::new(),
+            reason: self.reason,
         };
         if self.dry_run {
             let would: Environment = client.post("environments?dryRun=true", &request).await?;
             return show(self.output, &would, || dry(&would));
         }
-        let mut environment: Environment = client.post("environments", &request).await?;
+        let asked: Asked<Environment> = client.post("environments", &request).await?;
+        let mut environment = asked.done(self.output)?;
         let path = format!("environments/{}", segment(environment.name.as_str()));
         if self.no_wait {
             let hint = format!("environment {0} is being created; see `vctl get {0}`\n", environment.name);

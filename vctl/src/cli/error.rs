@@ -44,6 +44,9 @@ pub(crate) enum CliError {
     /// What was asked for was begun but failed.
     #[error("{0}")]
     Failed(String),
+    /// It was asked for, and waits for somebody else's approval.
+    #[error("{0}")]
+    Waits(String),
     /// A file cannot be used.
     #[error("{path}: {source}", path = .path.display())]
     File {
@@ -72,6 +75,7 @@ impl CliError {
             Self::SignedOut { .. } | Self::Forbidden(_) => 5,
             Self::NoServer(_) | Self::Unreachable { .. } => 6,
             Self::Refused(problem) => match (problem.status, problem.kind.as_str()) {
+                (_, "approval-required") => 7,
                 (404, _) | (_, "unknown-template") => 3,
                 (409 | 412, _) => 4,
                 (401 | 403, _) => 5,
@@ -79,6 +83,7 @@ impl CliError {
                 (502..=504, _) => 6,
                 _ => 1,
             },
+            Self::Waits(_) => 7,
             Self::Answer(_) | Self::Failed(_) | Self::File { .. } | Self::Output(_) => 1,
         }
     }
@@ -92,7 +97,11 @@ pub(crate) fn report(error: &CliError) -> ExitCode {
         // The reader has seen enough: `vctl list | head -1`.
         return ExitCode::SUCCESS;
     }
-    let mut text = format!("error: {error}\n");
+    let mut text = match error {
+        // Nothing went wrong.
+        CliError::Waits(_) => format!("{error}\n"),
+        _ => format!("error: {error}\n"),
+    };
     if let CliError::Refused(problem) = error
         && problem.status >= 500
     {

@@ -98,9 +98,27 @@ struct Settings {
     /// Most environments that are awake
     #[arg(long, value_name = "N")]
     awake: Option<u32>,
+    /// Most processors that templates request in environments that are awake
+    #[arg(long, value_name = "QUANTITY")]
+    cpu: Option<String>,
+    /// Most memory
+    #[arg(long, value_name = "QUANTITY")]
+    memory: Option<String>,
+    /// Most storage that templates claim, asleep or awake
+    #[arg(long, value_name = "QUANTITY")]
+    storage: Option<String>,
+    /// Most environments of a template; may be given several times
+    #[arg(long = "template-limit", value_name = "TEMPLATE=N", value_parser = limit)]
+    template_limits: Vec<(String, u32)>,
     /// Most environments of each member
     #[arg(long, value_name = "N")]
     environments_per_member: Option<u32>,
+}
+
+fn limit(text: &str) -> Result<(String, u32), String> {
+    let wrong = || "write it as TEMPLATE=N".to_owned();
+    let (name, number) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+    Ok((name.to_owned(), number.parse().map_err(|_| wrong())?))
 }
 
 impl Settings {
@@ -114,9 +132,13 @@ impl Settings {
         if !self.images.is_empty() {
             settings.allowed_images = self.images;
         }
-        let Quota { environments, awake, .. } = &mut settings.quota;
+        let Quota { environments, awake, cpu, memory, storage, templates } = &mut settings.quota;
         *environments = self.environments.or(*environments);
         *awake = self.awake.or(*awake);
+        for (given, limit) in [(self.cpu, cpu), (self.memory, memory), (self.storage, storage)] {
+            *limit = given.or(limit.take());
+        }
+        templates.extend(self.template_limits);
         let per_member = &mut settings.member_quota.environments;
         *per_member = self.environments_per_member.or(*per_member);
     }
@@ -233,6 +255,19 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
         list(&settings.allowed_templates),
         list(&settings.allowed_images),
     );
+    let amounts = [
+        ("cpu", &usage.used.cpu, &usage.quota.cpu),
+        ("memory", &usage.used.memory, &usage.quota.memory),
+        ("storage", &usage.used.storage, &usage.quota.storage),
+    ];
+    for (name, used, limit) in amounts {
+        let limit = limit.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
+        text.push_str(&format!("{name}: {used}{limit}\n"));
+    }
+    for (template, limit) in &usage.quota.templates {
+        let used = usage.used.templates.get(template).copied().unwrap_or_default();
+        text.push_str(&format!("template {template}: {used} of {limit}\n"));
+    }
     let row = |m: &Member| [format!("{:?}", m.kind).to_lowercase(), m.name.clone(), m.role.clone()];
     let rows: Vec<_> = settings.members.iter().map(row).collect();
     text.push_str(&format!("\n{}", table(["KIND", "MEMBER", "ROLE"], &rows)));

@@ -9,6 +9,7 @@ use vctl_api::rest::{ChangeKind, Job, UpdateEnvironment, UpdatePreview};
 
 use super::{
     Client, Global,
+    approval::Asked,
     client::segment,
     completion,
     create::pair,
@@ -23,6 +24,9 @@ pub(crate) struct Options {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
+    /// Why it is wanted: where a rule asks for approval, it is asked for with that
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
     /// Return as soon as it is asked for
     #[arg(long)]
     no_wait: bool,
@@ -104,14 +108,16 @@ fn values(pairs: Vec<(String, String)>) -> Result<BTreeMap<String, serde_json::V
     Ok(all)
 }
 
-async fn run(global: &Global, name: &str, request: UpdateEnvironment, options: Options) -> Result<(), CliError> {
+async fn run(global: &Global, name: &str, mut request: UpdateEnvironment, options: Options) -> Result<(), CliError> {
     let client = Client::open(global)?;
     let path = format!("environments/{}/update", segment(name));
     let preview: UpdatePreview = client.post(&format!("{path}/preview"), &request).await?;
     if options.dry_run {
         return show(options.output, &preview, || render(&preview));
     }
-    let job: Job = client.post(&path, &request).await?;
+    request.reason = options.reason;
+    let asked: Asked<Job> = client.post(&path, &request).await?;
+    let job = asked.done(options.output)?;
     if options.no_wait {
         return show(options.output, &job, || format!("job {} is at it; see `vctl get {name}`\n", job.id));
     }

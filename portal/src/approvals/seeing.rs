@@ -1,0 +1,185 @@
+//! What somebody sees of requests, and what they may do with them.
+
+use std::collections::BTreeMap;
+
+use vctl_api::rest::{Approval, ApprovalActions, ApprovalKind, ApprovalState, Approvers, Page};
+
+use super::{
+    Approvals,
+    documents::{ApprovalDoc, RuleDoc},
+    is_open,
+};
+use crate::{
+    access::{
+        decide::Scope,
+        permission::Permission,
+        policy::{Permit, Policy},
+        role,
+    },
+    documents::Stored,
+    error::Error,
+};
+
+/// Which requests are wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// In one of these states; empty: all.
+    pub(crate) states: Vec<ApprovalState>,
+    pub(crate) kind: Option<ApprovalKind>,
+    pub(crate) project: Option<String>,
+    pub(crate) environment: Option<String>,
+    /// The caller's own.
+    pub(crate) mine: bool,
+    /// Those that the caller can decide now.
+    pub(crate) decidable: bool,
+    /// Break-glass that nobody has looked at.
+    pub(crate) unreviewed: bool,
+    /// Those before this one.
+    pub(crate) after: Option<String>,
+    pub(crate) limit: usize,
+}
+
+/// What decisions hang on, at one moment.
+pub(super) struct Moment<'a> {
+    pub(super) permit: &'a Permit,
+    pub(super) policy: &'a Policy,
+    pub(super) rules: &'a BTreeMap<String, Stored<RuleDoc>>,
+}
+
+impl Moment<'_> {
+    /// Why the caller may not decide about a request that is held by the rules that it names.
+    pub(super) fn may_decide(&self, doc: &ApprovalDoc) -> Result<(), String> {
+        let (permit, project) = (self.permit, doc.project.as_str());
+        // A rule that is gone asks for nothing any more.
+        let mut rules = doc.rules.iter().filter_map(|held| self.rules.get(&held.rule)).map(|r| &r.value.settings);
+        let platform = rules.clone().any(|r| r.approvers == Approvers::Platform);
+        let scope = if platform { Scope::Platform } else { Scope::Project(project) };
+        if !permit.allows(Permission::ApprovalsDecide, scope) {
+            let place = if platform { "on the platform".to_owned() } else { format!("in project {project:?}") };
+            return Err(format!("you need {} {place}", Permission::ApprovalsDecide));
+        }
+        let of_environment = matches!(doc.kind, ApprovalKind::Create | ApprovalKind::Update);
+        let own = doc.requested_by_id == permit.subject.user;
+        if own && !(of_environment && rules.all(|r| r.allow_own)) {
+            return Err("nobody decides about their own request: ask somebody else".to_owned());
+        }
+        if doc.approvals().any(|d| d.by_id == permit.subject.user) {
+            return Err("you have approved it already; it waits for somebody else".to_owned());
+        }
+        let given = doc.role.as_deref().and_then(|name| self.policy.role(name)).unwrap_or_default();
+        let missing = given.without(role::OUTLASTING).without(permit.lasting_at(Scope::Project(project)));
+        if !missing.is_empty() {
+            return Err(format!("the role would give what you do not have yourself for good ({})", missing.to_text()));
+        }
+        Ok(())
+    }
+
+    fn actions(&self, doc: &ApprovalDoc) -> ApprovalActions {
+        let own = doc.requested_by_id == self.permit.subject.user;
+        let decides = self.permit.allows(Permission::ApprovalsDecide, Scope::Project(&doc.project));
+        let active = doc.state == ApprovalState::Active;
+        let decision = if doc.state == ApprovalState::Pending { self.may_decide(doc) } else { Err(String::new()) };
+        ApprovalActions {
+            decide: decision.is_ok(),
+            withdraw: own && is_open(doc.state),
+            revoke: active && decides && !own,
+            review: doc.kind == ApprovalKind::BreakGlass && doc.review.is_none() && decides && !own,
+            why_not: decision.err().unwrap_or_default(),
+        }
+    }
+
+    /// What the caller sees of a request.
+    pub(super) fn view(&self, stored: Stored<ApprovalDoc>) -> Approval {
+        let actions = self.actions(&stored.value);
+        view(stored, actions)
+    }
+}
+
+/// What people see of a request.
+pub(super) fn view(stored: Stored<ApprovalDoc>, actions: ApprovalActions) -> Approval {
+    let doc = stored.value;
+    Approval {
+        id: doc.id,
+        kind: doc.kind,
+        state: doc.state,
+        message: doc.message,
+        project: doc.project,
+        environment: doc.environment,
+        requested_by: doc.requested_by,
+        requested_by_id: doc.requested_by_id,
+        reason: doc.reason,
+        created_at: doc.created_at,
+        expires_at: doc.expires_at,
+        granted_until: doc.granted_until,
+        closed_at: doc.closed_at,
+        decisions: doc.decisions,
+        approvals_needed: doc.approvals_needed,
+        rules: doc.rules,
+        create: doc.create,
+        update: doc.update,
+        template_version: doc.template_version,
+        size: doc.facts.map(|facts| facts.size.amounts()),
+        role: doc.role,
+        period: doc.period,
+        job: doc.job,
+        review: doc.review,
+        actions,
+        revision: stored.revision,
+    }
+}
+
+impl Approvals {
+    /// A page of the requests that somebody may see, newest first.
+    pub(crate) async fn list(&self, permit: &Permit, wanted: &Wanted) -> Result<Page<Approval>, Error> {
+        let (mut all, _) = self.environments.documents.list::<ApprovalDoc>().await?;
+        all.sort_by(|a, b| b.value.id.cmp(&a.value.id));
+        let (policy, rules) = (self.environments.access.policy().await?, self.rules().await?);
+        let moment = Moment { permit, policy: &policy, rules: &rules };
+        let is_wanted = |doc: &ApprovalDoc| {
+            permit.on_approval(doc).contains(Permission::ApprovalsList)
+                && (wanted.states.is_empty() || wanted.states.contains(&doc.state))
+                && wanted.kind.is_none_or(|kind| kind == doc.kind)
+                && wanted.project.as_ref().is_none_or(|project| *project == doc.project)
+                && wanted.environment.as_ref().is_none_or(|name| Some(name) == doc.environment.as_ref())
+                && (!wanted.mine || doc.requested_by_id == permit.subject.user)
+                && (!wanted.unreviewed || doc.kind == ApprovalKind::BreakGlass && doc.review.is_none())
+                && (!wanted.decidable || doc.state == ApprovalState::Pending && moment.may_decide(doc).is_ok())
+                && wanted.after.as_ref().is_none_or(|after| doc.id < *after)
+        };
+        let mut items: Vec<Approval> = all
+            .into_iter()
+            .filter(|stored| is_wanted(&stored.value))
+            .take(wanted.limit + 1)
+            .map(|stored| moment.view(stored))
+            .collect();
+        let more = items.len() > wanted.limit;
+        items.truncate(wanted.limit);
+        let next = items.last().filter(|_| more).map(|last| last.id.clone());
+        Ok(Page { items, next })
+    }
+
+    /// One request that somebody may see.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also for one that they may not see.
+    pub(crate) async fn seen(&self, permit: &Permit, id: &str) -> Result<Stored<ApprovalDoc>, Error> {
+        let stored = self.environments.documents.get::<ApprovalDoc>(id).await?;
+        stored
+            .filter(|s| permit.on_approval(&s.value).contains(Permission::ApprovalsList))
+            .ok_or_else(|| Error::NotFound { what: "request", name: id.to_owned(), nearest: Vec::new() })
+    }
+
+    /// The same, with what they may do with it.
+    ///
+    /// # Errors
+    /// As [`Approvals::seen`].
+    pub(crate) async fn get(&self, permit: &Permit, id: &str) -> Result<Approval, Error> {
+        let stored = self.seen(permit, id).await?;
+        self.shown(permit, stored).await
+    }
+
+    pub(super) async fn shown(&self, permit: &Permit, stored: Stored<ApprovalDoc>) -> Result<Approval, Error> {
+        let (policy, rules) = (self.environments.access.policy().await?, self.rules().await?);
+        Ok(Moment { permit, policy: &policy, rules: &rules }.view(stored))
+    }
+}

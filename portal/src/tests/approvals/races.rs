@@ -1,0 +1,118 @@
+//! Everything that can happen at the same moment, and a crash in between.
+
+use serde_json::{Value, json};
+
+use super::{Place, S};
+use crate::testing::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_twenty_who_approve_at_once_one_does() {
+    for world in [World::new(), World::on_disk().await] {
+        let place = Place::of(world).await;
+        place.world.portal.start();
+        place.rule("all", json!({})).await;
+        let id = place.held("a").await;
+        let approve = |i: usize| {
+            let who = if i.is_multiple_of(2) { &place.lead } else { &place.second };
+            let (place, id) = (&place, &id);
+            async move { place.step(who, id, "approve", json!({})).await.0 }
+        };
+        let answers = futures::future::join_all((0..20).map(approve)).await;
+        let (yes, no): (Vec<&S>, Vec<&S>) = answers.iter().partition(|s| **s == S::OK);
+        assert_eq!((yes.len(), no.len()), (1, 19));
+        assert!(no.iter().all(|s| **s == S::CONFLICT), "{answers:?}");
+        place.until(&id, "Fulfilled").await;
+        let actions = place.actions().await;
+        assert_eq!(actions.iter().filter(|a| *a == "environment.create").count(), 1);
+        assert_eq!(actions.iter().filter(|a| *a == "approval.approve").count(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_withdrawn_while_it_is_approved_is_made_or_not_but_never_both() {
+    let place = Place::new().await;
+    place.world.portal.start();
+    place.rule("all", json!({})).await;
+    for i in 0..10 {
+        let name = format!("e{i}");
+        let id = place.held(&name).await;
+        let (approved, withdrawn) = tokio::join!(
+            place.step(&place.lead, &id, "approve", json!({})),
+            place.step(&place.dev, &id, "withdraw", json!({})),
+        );
+        assert!([S::OK, S::CONFLICT].contains(&approved.0) && [S::OK, S::CONFLICT].contains(&withdrawn.0));
+        if withdrawn.0 == S::OK {
+            place.run(&id).await;
+            assert_eq!(place.get(&place.dev, &id).await["state"], "Withdrawn");
+            assert!(place.environment(&name).await.is_none(), "it was withdrawn");
+        } else {
+            place.until(&id, "Fulfilled").await;
+            assert!(place.environment(&name).await.is_some());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_at_once_get_no_more_than_a_rule_lets_through() {
+    let place = Place::new().await;
+    place.rule("many", json!({"largerThan": {"environments": 5}})).await;
+    let asks = (0..20).map(|i| {
+        let place = &place;
+        async move { place.ask(&place.dev, &format!("e{i}"), 1, "test").await }
+    });
+    let answers = futures::future::join_all(asks).await;
+    let made = answers.iter().filter(|(status, _)| *status == S::CREATED).count();
+    let held = answers.iter().filter(|(status, _)| *status == S::ACCEPTED).count();
+    assert_eq!((made, held), (5, 15), "{answers:?}");
+
+    // And when all are approved at once, a quota holds.
+    place.world.portal.start();
+    let quota = json!({"members": [{"kind": "user", "name": "dev", "role": "developer"}, {"kind": "user", "name": "lead", "role": "maintainer"}], "quota": {"environments": 8}});
+    assert_eq!(place.world.call("PUT", "/api/v1/projects/web", Some(quota)).await.0, S::OK);
+    let ids: Vec<String> = answers
+        .iter()
+        .filter(|(status, _)| *status == S::ACCEPTED)
+        .map(|(_, a)| a["id"].as_str().expect("id").to_owned())
+        .collect();
+    let approvals = ids.iter().map(|id| {
+        let place = &place;
+        async move { place.step(&place.lead, id, "approve", json!({})).await.0 }
+    });
+    assert!(futures::future::join_all(approvals).await.iter().all(|s| *s == S::OK));
+    for id in &ids {
+        for _ in 0..4000 {
+            let approval = place.get(&place.lead, id).await;
+            if approval["state"] == "Fulfilled"
+                || approval["message"].as_str().is_some_and(|m| m.contains("may have 8"))
+            {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+    let (_, usage) = place.world.call("GET", "/api/v1/projects/web/usage", None).await;
+    assert_eq!(usage["used"]["environments"], 8);
+}
+
+#[tokio::test]
+async fn what_was_approved_is_carried_out_after_a_crash_once() {
+    let place = Place::of(World::on_disk().await).await;
+    place.rule("all", json!({})).await;
+    let id = place.held("a").await;
+    place.step(&place.lead, &id, "approve", json!({})).await;
+    // Nothing worked on it: the process dies right after the answer.
+    let world = place.world.after_crash().await;
+    world.portal.start();
+    let path = format!("/api/v1/approvals/{id}");
+    let mut state = Value::Null;
+    for _ in 0..4000 {
+        state = world.call("GET", &path, None).await.1["state"].clone();
+        if state == "Fulfilled" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(state, "Fulfilled");
+    let (_, trail) = world.call("GET", "/api/v1/audit?action=environment.create", None).await;
+    assert_eq!(trail["items"].as_array().map(Vec::len), Some(1));
+}
