@@ -3,7 +3,9 @@
 mod backup;
 mod bad_input;
 mod client;
+mod company;
 mod console;
+mod console_podman;
 mod containers_podman;
 mod copies_podman;
 mod crash;
