@@ -53,7 +53,7 @@ export async function administer({ context, page, origin }) {
   await page.getByRole("menuitem", { name: "Title and limits" }).click();
   await field("Allowed templates").fill("blank, nothing");
   await dialog.locator(".error-text", { hasText: "There is no template nothing" }).waitFor();
-  await field("Allowed templates").fill("blank, note");
+  await field("Allowed templates").fill("blank, team-x");
   await field("Environments").first().fill("3");
   await done("Change");
   const shop = page.locator(".panel", { has: page.getByRole("heading", { name: "shop", exact: true }) });
@@ -72,7 +72,7 @@ export async function administer({ context, page, origin }) {
   await dialog.getByRole("combobox", { name: "What it is" }).selectOption("group");
   await field(/^Name/).fill("auditors");
   await done("Add");
-  await page.getByText("auditors").waitFor();
+  await page.getByText("auditors", { exact: true }).waitFor();
 
   // A resource that cannot be reached says so when it is tried.
   await page.goto(`${origin}/admin/resources`);

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { administer } from "./administer.mjs";
 import { COLOURS, MARKUP, drive } from "./browser.mjs";
-import { lifecycle, releases } from "./lifecycle.mjs";
+import { api, lifecycle, releases } from "./lifecycle.mjs";
 
 const link = process.env.VCTL_LINK;
 const out = process.env.VCTL_OUT;
@@ -46,6 +46,17 @@ await page.locator(".step.succeeded").first().waitFor();
 const [downloaded] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Kubeconfig", exact: true }).click()]);
 assert.equal(downloaded.suggestedFilename(), "console-test.kubeconfig");
 await downloaded.saveAs(join(out, "console-test.kubeconfig"));
+
+// Changes come as events: lists that are read again tell nothing here.
+const { body: listed } = await api(page, "GET", "/api/v1/environments");
+await page.route("**/api/v1/environments", (route) => (route.request().method() === "GET" ? route.fulfill({ json: listed }) : route.continue()));
+await page.goto(`${origin}/`);
+await page.getByRole("link", { name: /^console-test/ }).waitFor();
+assert.equal((await api(page, "POST", "/api/v1/environments", { name: "by-event", template: "blank" })).status, 201);
+await page.locator(".card", { hasText: "by-event" }).locator(".state.good", { hasText: "Ready" }).waitFor();
+assert.equal((await api(page, "DELETE", "/api/v1/environments/by-event")).status, 202);
+await page.locator(".card", { hasText: "by-event" }).waitFor({ state: "detached" });
+await page.unroute("**/api/v1/environments");
 
 // Something to look at, made through the environment's own API with the session of the browser.
 const made = await page.evaluate(async () => {

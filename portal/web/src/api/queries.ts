@@ -27,6 +27,19 @@ import type {
 } from "./types";
 
 const base = "/api/v1";
+
+/** A list to its end, page by page. */
+async function all<T>(path: string, signal: AbortSignal): Promise<T[]> {
+  const items: T[] = [];
+  let next: string | undefined;
+  do {
+    const page: Page<T> = await json<Page<T>>(next === undefined ? path : `${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(next)}`, { signal });
+    items.push(...page.items);
+    next = page.next ?? undefined;
+  } while (next !== undefined);
+  return items;
+}
+
 export const environmentPath = (name: string): string => `${base}/environments/${encodeURIComponent(name)}`;
 
 export const sessionQuery = queryOptions({
@@ -38,7 +51,7 @@ export const sessionQuery = queryOptions({
 /** All environments. Changes come as events; pod counts do not, so the list is read again from time to time. */
 export const environmentsQuery = queryOptions({
   queryKey: ["environments"],
-  queryFn: async ({ signal }) => (await json<Page<Environment>>(`${base}/environments`, { signal })).items,
+  queryFn: ({ signal }) => all<Environment>(`${base}/environments`, signal),
   refetchInterval: (query) => ((query.state.data?.length ?? 0) > 500 ? 120_000 : 15_000),
 });
 
@@ -51,7 +64,7 @@ export const environmentQuery = (name: string) =>
 
 export const templatesQuery = queryOptions({
   queryKey: ["templates"],
-  queryFn: async ({ signal }) => (await json<Page<Template>>(`${base}/templates`, { signal })).items,
+  queryFn: ({ signal }) => all<Template>(`${base}/templates`, signal),
 });
 
 export const templateQuery = (name: string) =>
@@ -76,13 +89,13 @@ export const projectPath = (name: string): string => `${base}/projects/${encodeU
 
 export const projectsQuery = queryOptions({
   queryKey: ["projects"],
-  queryFn: async ({ signal }) => (await json<Page<Project>>(`${base}/projects`, { signal })).items,
+  queryFn: ({ signal }) => all<Project>(`${base}/projects`, signal),
 });
 
 export const usageQuery = (project: string) =>
   queryOptions({ queryKey: ["usage", project], queryFn: ({ signal }) => json<QuotaUsage>(`${projectPath(project)}/usage`, { signal }), refetchInterval: 30_000 });
 
-const list = <T>(path: string) => queryOptions({ queryKey: [path], queryFn: async ({ signal }) => (await json<Page<T>>(`${base}/${path}`, { signal })).items });
+const list = <T>(path: string) => queryOptions({ queryKey: [path], queryFn: ({ signal }) => all<T>(`${base}/${path}`, signal) });
 
 export const rolesQuery = list<Role>("roles");
 export const teamsQuery = list<Team>("teams");
@@ -91,16 +104,16 @@ export const resourcesQuery = list<Resource>("resources");
 export const platformQuery = queryOptions({ queryKey: ["platform"], queryFn: ({ signal }) => json<Platform>(`${base}/platform`, { signal }) });
 export const identityQuery = queryOptions({ queryKey: ["identity"], queryFn: ({ signal }) => json<Identity>(`${base}/identity`, { signal }) });
 
-export const apiKeysQuery = (all: boolean) =>
+export const apiKeysQuery = (everybody: boolean) =>
   queryOptions({
-    queryKey: ["api-keys", all],
-    queryFn: async ({ signal }) => (await json<Page<ApiKey>>(`${base}/api-keys${all ? "?all=true" : ""}`, { signal })).items,
+    queryKey: ["api-keys", everybody],
+    queryFn: ({ signal }) => all<ApiKey>(`${base}/api-keys${everybody ? "?all=true" : ""}`, signal),
   });
 
 export const templateVersionsQuery = (name: string) =>
   queryOptions({
     queryKey: ["template-versions", name],
-    queryFn: async ({ signal }) => (await json<Page<TemplateVersion>>(`${base}/templates/${encodeURIComponent(name)}/versions`, { signal })).items,
+    queryFn: ({ signal }) => all<TemplateVersion>(`${base}/templates/${encodeURIComponent(name)}/versions`, signal),
   });
 
 /** Where permissions are asked for: in a project, with an environment, or (neither) on the platform. */
@@ -156,7 +169,7 @@ export async function replaceShown(path: string, body: unknown, revision: number
 
 export const workersQuery = queryOptions({
   queryKey: ["workers"],
-  queryFn: async ({ signal }) => (await json<Page<Worker>>(`${base}/workers`, { signal })).items,
+  queryFn: ({ signal }) => all<Worker>(`${base}/workers`, signal),
   refetchInterval: 10_000,
 });
 

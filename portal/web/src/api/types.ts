@@ -404,7 +404,7 @@ export interface ProblemDocument {
 }
 
 export type Change =
-  | { kind: "Environment"; object: Environment }
-  | { kind: "EnvironmentDeleted"; name: string }
-  | { kind: "Job"; object: Job }
-  | { kind: "Reset" };
+  | { kind: "environment"; object: Environment }
+  | { kind: "environmentDeleted"; name: string }
+  | { kind: "job"; object: Job }
+  | { kind: "reset" };

@@ -58,7 +58,7 @@ export default function Account() {
             </div>
           </Panel>
         </div>
-        <ApiKeys all={false} />
+        <ApiKeys administrator={session.data?.administrator === true} />
       </div>
     </Page>
   );
@@ -67,8 +67,9 @@ export default function Account() {
 const scopeText = ({ verbs, project, environment }: Scopes): string =>
   [verbs.includes("write") ? "read and write" : "read only", environment !== undefined ? `environment ${environment}` : project !== undefined ? `project ${project}` : "everything of its owner"].join(", ");
 
-function ApiKeys({ all }: { all: boolean }) {
-  const query = useQuery(apiKeysQuery(all));
+function ApiKeys({ administrator }: { administrator: boolean }) {
+  const [everybody, setEverybody] = useState(false);
+  const query = useQuery(apiKeysQuery(everybody));
   const [creating, setCreating] = useState(false);
   const [made, setMade] = useState<(ApiKey & { token: string }) | null>(null);
   const [revoking, setRevoking] = useState<ApiKey | null>(null);
@@ -76,6 +77,7 @@ function ApiKeys({ all }: { all: boolean }) {
   const columns: Column<ApiKey>[] = [
     { id: "name", title: "Name", width: "minmax(7rem, 1.3fr)", cell: (key) => key.name },
     { id: "scope", title: "For", width: "minmax(8rem, 1.6fr)", cell: (key) => scopeText(key.scopes), from: 480 },
+    ...(everybody ? [{ id: "user", title: "Whose", width: "minmax(6rem, 1fr)", cell: (key: ApiKey) => key.user, from: 560 }] : []),
     { id: "used", title: "Last used", width: "5.5rem", right: true, cell: (key) => (key.lastUsedAt === null ? "never" : <Age time={key.lastUsedAt} />), from: 620 },
     { id: "ends", title: "Ends", width: "minmax(6rem, 1fr)", cell: (key) => (Date.parse(key.expiresAt) < Date.now() ? <span className="badge">ended</span> : moment(key.expiresAt)), from: 380 },
     { id: "actions", title: "", width: "2.5rem", cell: (key) => <Button kind="quiet" small icon="trash" label={`Revoke ${key.name}`} onPress={() => setRevoking(key)} /> },
@@ -84,9 +86,16 @@ function ApiKeys({ all }: { all: boolean }) {
     <Panel
       title="API keys"
       actions={
-        <Button small icon="plus" onPress={() => setCreating(true)}>
-          New key
-        </Button>
+        <>
+          {administrator && (
+            <Switch selected={everybody} onChange={setEverybody}>
+              Everybody's
+            </Switch>
+          )}
+          <Button small icon="plus" onPress={() => setCreating(true)}>
+            New key
+          </Button>
+        </>
       }
     >
       <Loaded query={query} rows={3}>

@@ -11,6 +11,7 @@ import { Facts, Page, Panel, Tabs } from "../ui/page";
 import { Actions } from "./environment/actions";
 import { Activity } from "./environment/activity";
 import { Update } from "./environment/update";
+import { Usage } from "./environment/usage";
 import { Use } from "./environment/use";
 import { PhaseState, PodsText } from "./phase";
 import { JobLog, Steps } from "./steps";
@@ -43,6 +44,7 @@ function Shown({ environment, rest, stale }: { environment: Environment; rest: s
     { id: "", label: "Overview", to: at },
     { id: "resources", label: "Resources", to: `${at}/resources` },
     { id: "logs", label: "Logs", to: `${at}/logs` },
+    { id: "usage", label: "Usage", to: `${at}/usage` },
     { id: "helm", label: "Helm", to: `${at}/helm` },
     { id: "update", label: "Update", to: `${at}/update` },
     { id: "activity", label: "Activity", to: `${at}/activity` },
@@ -78,6 +80,7 @@ function Shown({ environment, rest, stale }: { environment: Environment; rest: s
         {tab === "resources" && (reachable(environment) ? <Explorer environment={name} rest={rest.slice("resources".length + 1)} /> : <NotYet environment={environment} />)}
         {tab === "logs" && (reachable(environment) ? <Logs environment={name} /> : <NotYet environment={environment} />)}
         {tab === "helm" && (reachable(environment) ? <Helm environment={name} rest={rest.slice("helm".length + 1)} /> : <NotYet environment={environment} />)}
+        {tab === "usage" && <Usage environment={environment} />}
         {tab === "update" && <Update environment={environment} />}
         {tab === "activity" && <Activity environment={environment} />}
       </Suspense>

@@ -106,7 +106,7 @@ function One({ project }: { project: Project }) {
           <Link to={`/create?project=${encodeURIComponent(project.name)}`}>New environment in {project.name}</Link>
         </p>
       </div>
-      {asked === "member" && <AddMember place={project.name} onClose={close} onAdd={(member) => change({ members: [...project.members.filter((each) => !alike(each, member)), member] }, `${member.name} is a ${member.role} of ${project.name}`)} />}
+      {asked === "member" && <AddMember place={project.name} onClose={close} onAdd={(member) => change({ members: [...project.members.filter((each) => !alike(each, member)), member] }, `${member.name} has the role ${member.role} in ${project.name}`)} />}
       {asked === "limits" && <Limits project={project} quotaReason={may("projects.quota")} onClose={close} onChange={(settings) => change(settings, `${project.name} was changed`)} />}
       {asked === "delete" && (
         <Confirm

@@ -43,7 +43,7 @@ function Shown({ platform }: { platform: Platform }) {
         <div className="stack">
           <p className="soft">In every project, and on the server itself.</p>
           {error !== undefined && <ErrorNote error={error} />}
-          <Members members={platform.members} missing={missing} onRemove={(member) => void change({ members: platform.members.filter((each) => !alike(each, member)) }, `${member.name} is no longer a ${member.role} everywhere`).catch(setError)} />
+          <Members members={platform.members} missing={missing} onRemove={(member) => void change({ members: platform.members.filter((each) => !alike(each, member)) }, `${member.name} has the role ${member.role} no more`).catch(setError)} />
         </div>
       </Panel>
       <Panel
@@ -56,7 +56,7 @@ function Shown({ platform }: { platform: Platform }) {
       >
         <p>{quotaText(platform.userQuota)}, over all projects</p>
       </Panel>
-      {asked === "member" && <AddMember place="the platform" role="auditor" onClose={() => setAsked(null)} onAdd={(member) => change({ members: [...platform.members.filter((each) => !alike(each, member)), member] }, `${member.name} is a ${member.role} everywhere`)} />}
+      {asked === "member" && <AddMember place="the platform" role="auditor" onClose={() => setAsked(null)} onAdd={(member) => change({ members: [...platform.members.filter((each) => !alike(each, member)), member] }, `${member.name} has the role ${member.role} everywhere`)} />}
       {asked === "quota" && <UserQuota platform={platform} onClose={() => setAsked(null)} onChange={(userQuota) => change({ userQuota }, "The quota of each user was changed")} />}
     </div>
   );
