@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { administer } from "./administer.mjs";
 import { COLOURS, MARKUP, drive } from "./browser.mjs";
-import { api, lifecycle, releases } from "./lifecycle.mjs";
+import { api, lifecycle, releases, usage } from "./lifecycle.mjs";
 
 const link = process.env.VCTL_LINK;
 const out = process.env.VCTL_OUT;
@@ -132,6 +132,7 @@ await checked(page, "harm-events");
 
 await administer({ context, page, origin });
 await lifecycle({ page, origin, checked });
+await usage({ page, origin, checked });
 await releases({ page, origin, checked, kubeconfig: join(out, "console-test.kubeconfig"), out });
 
 // Navigating the browser to the API of an environment shows nothing: what is in there is a tenant's.
@@ -165,6 +166,7 @@ const PAGES = [
   ["pod", pod, "console-test"],
   ["yaml", `${pod}?view=yaml`, "console-test"],
   ["logs", "/environments/console-test/logs", "console-test"],
+  ["usage-now", "/environments/console-test/usage", "console-test"],
   ["helm", "/environments/console-test/helm", "console-test"],
   ["update", "/environments/noted/update", "noted"],
   ["noted-activity", "/environments/noted/activity", "noted"],

@@ -6,6 +6,7 @@ import { changesOf } from "./audit-entry";
 import { command } from "./create";
 import { happenings } from "./environment/activity";
 import { changedParameters, updateCommand } from "./environment/update";
+import { columnsOf, coresText } from "./environment/usage";
 import { forwardCommand } from "./environment/use";
 import { quotaOf, quotaProblem, quotaText, quotaTexts } from "./quota";
 
@@ -65,4 +66,18 @@ test("quotas are written and read back", () => {
 
 test("lines of a diff are told apart by their first characters", () => {
   expect(["--- a", "+++ b", "@@ -1 +1 @@", "-x", "+x", " x", ""].map(lineKind)).toEqual(["place", "place", "place", "removed", "added", "", ""]);
+});
+
+test("steps without a sample are gaps", () => {
+  const point = (at: string) => ({ at, cpuNanoCores: 5e8, memoryBytes: 1024, requests: 3 });
+  const series = { environment: "shop", since: "2026-01-01T00:00:00Z", until: "2026-01-01T00:04:00Z", stepSeconds: 60, points: [point("2026-01-01T00:00:00Z"), point("2026-01-01T00:03:00Z")] };
+  const columns = columnsOf(series);
+  expect(columns.times.map((at) => at - (columns.times[0] ?? 0))).toEqual([0, 60, 120, 180]);
+  expect(columns.cpu).toEqual([0.5, null, null, 0.5]);
+  expect(columns.requests).toEqual([3, null, null, 3]);
+  expect(columnsOf({ ...series, until: "2036-01-01T00:00:00Z" }).times, "a server that says odd things").toHaveLength(1440);
+});
+
+test("processors are written as Kubernetes writes them", () => {
+  expect([0, 0.0123, 0.25, 1.5, 12].map(coresText)).toEqual(["0", "12 m", "0.25", "1.5", "12"]);
 });
