@@ -90,6 +90,14 @@ await page.locator(".cm-line", { hasText: /^ {2}replicas: 2$/ }).first().click()
 await page.keyboard.press("End");
 await page.keyboard.press("Backspace");
 await page.keyboard.type("3");
+// Somebody else is faster: both changes are in what is reviewed.
+const deployment = "/api/v1/environments/console-test/kube/apis/apps/v1/namespaces/default/deployments/web";
+const { body: theirs } = await api(page, "GET", deployment);
+theirs.metadata.labels.note = "theirs";
+assert.equal((await api(page, "PUT", deployment, theirs)).status, 200);
+await page.getByRole("button", { name: "Bring your changes to the newest" }).click();
+await page.locator(".cm-line", { hasText: /^ {4}note: theirs$/ }).first().waitFor();
+await page.locator(".cm-line", { hasText: /^ {2}replicas: 3$/ }).first().waitFor();
 await page.getByRole("button", { name: "Review changes" }).click();
 await page.getByRole("heading", { name: "What the server would store" }).waitFor();
 await page.locator(".dialog .editor").waitFor();
