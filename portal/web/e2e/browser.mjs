@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WAIT = 60_000;
+const WAIT = Number(process.env.VCTL_WAIT ?? 60_000);
 
 /** A text that does harm where text becomes markup: people put it wherever they can write. */
 export const MARKUP = `<img src=x onerror="globalThis.pwned=1"><script>globalThis.pwned=1</script>'"\`\${pwned}`;
@@ -64,8 +64,19 @@ export async function drive(name, out, run) {
   }
 
   let failed = false;
+  /** A part of the drive that the next ones can do without: all that is wrong is told at once. */
+  async function part(label, what) {
+    try {
+      await what();
+    } catch (error) {
+      failed = true;
+      console.error(`${label}:`, error);
+      await last?.screenshot({ path: join(out, `${label}-failed.png`) }).catch(() => undefined);
+    }
+  }
+
   try {
-    await run({ open, checked, figures });
+    await run({ open, checked, part, figures });
   } catch (error) {
     failed = true;
     console.error(error);

@@ -13,7 +13,7 @@ const out = process.env.VCTL_OUT;
 assert(link && out, "VCTL_LINK and VCTL_OUT are needed");
 const origin = new URL(link).origin;
 
-await drive("figures", out, async ({ open, checked, figures }) => {
+await drive("figures", out, async ({ open, checked, part, figures }) => {
 const { context, page } = await open([origin], { viewport: { width: 1440, height: 900 }, colorScheme: "light" });
 
 // Without a session there is a page that says how to sign in, and nothing else.
@@ -138,10 +138,10 @@ await page.goto(`${origin}/environments/console-test/resources/events`);
 await page.getByText("onerror").first().waitFor();
 await checked(page, "harm-events");
 
-await administer({ context, page, origin });
-await lifecycle({ page, origin, checked });
-await usage({ page, origin, checked });
-await releases({ page, origin, checked, kubeconfig: join(out, "console-test.kubeconfig"), out });
+await part("administration", () => administer({ page, origin }));
+await part("lifecycle", () => lifecycle({ page, origin, checked }));
+await part("usage", () => usage({ page, origin, checked }));
+await part("helm", () => releases({ page, origin, checked, kubeconfig: join(out, "console-test.kubeconfig"), out }));
 
 // Navigating the browser to the API of an environment shows nothing: what is in there is a tenant's.
 const raw = await page.goto(`${origin}/api/v1/environments/console-test/kube/api/v1/pods`);
@@ -201,10 +201,12 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
     const whole = (width === 1440) === (colorScheme === "light");
     for (const [label, path, heading] of PAGES) {
       if (!whole && !COLOURFUL.has(label)) continue;
-      await view.goto(origin + path);
-      await view.getByRole("heading", { level: 1, name: heading }).waitFor();
-      await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".state.good, .main .note, .empty"));
-      await checked(view, `${label}-${width}-${colorScheme}`, whole ? undefined : COLOURS);
+      await part(`${label}-${width}-${colorScheme}`, async () => {
+        await view.goto(origin + path);
+        await view.getByRole("heading", { level: 1, name: heading }).waitFor();
+        await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".main .panel, .main .table, .main .card, .main .note, .main .empty, .main .choice"));
+        await checked(view, `${label}-${width}-${colorScheme}`, whole ? undefined : COLOURS);
+      });
     }
     if (width === 360) {
       await view.getByRole("button", { name: "Navigation" }).click();

@@ -8,8 +8,8 @@ export function api(page, method, path, body) {
   return page.evaluate(
     async ([verb, to, sent]) => {
       const { csrfToken } = await (await fetch("/api/v1/session")).json();
-      const options = sent === null ? {} : { body: JSON.stringify(sent), headers: { "content-type": "application/json", "x-csrf-token": csrfToken } };
-      const answer = await fetch(to, { method: verb, ...options });
+      const headers = { "content-type": "application/json", "x-csrf-token": csrfToken };
+      const answer = await fetch(to, { method: verb, headers, ...(sent === null ? {} : { body: JSON.stringify(sent) }) });
       return { status: answer.status, body: await answer.json().catch(() => null) };
     },
     [method, path, body ?? null],
@@ -38,7 +38,7 @@ export async function lifecycle({ page, origin, checked }) {
   await look.click();
   const diff = page.getByRole("region", { name: "What changes of ConfigMap note" });
   await diff.getByText("+  text: second").waitFor();
-  await diff.getByText("onerror").waitFor();
+  await diff.getByText("onerror").first().waitFor();
   await checked(page, "update-diff");
   await page.getByRole("dialog").getByRole("button", { name: "Update" }).click();
   await page.waitForURL(`${origin}/environments/noted`);
@@ -78,10 +78,11 @@ export async function releases({ page, origin, checked, kubeconfig, out }) {
   await table.getByRole("link", { name: "app" }).click();
   await page.getByRole("heading", { name: "Revision 2" }).waitFor();
   const text = page.locator(".editor");
-  await text.getByText("replicas: 2").waitFor();
+  await text.getByText("replicas: 2").first().waitFor();
   await page.getByRole("combobox", { name: "Compare with" }).selectOption("1");
   await text.getByText("onerror").first().waitFor();
   await checked(page, "helm-diff");
+  await page.getByRole("combobox", { name: "Compare with" }).selectOption("");
   await page.getByRole("button", { name: "Manifest" }).click();
   await text.getByText("kind: Deployment").first().waitFor();
   await page.getByRole("combobox", { name: "Revision" }).selectOption("1");

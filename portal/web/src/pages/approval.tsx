@@ -41,6 +41,7 @@ export function ApprovalBody({ approval, onClose }: { approval: Approval; onClos
   const [busy, setBusy] = useState(false);
   const cache = useQueryClient();
   const { actions } = approval;
+  const whyNot = actions.whyNot || "You may not decide about this";
   const act = async (what: Act): Promise<void> => {
     setBusy(true);
     setError(undefined);
@@ -136,10 +137,10 @@ export function ApprovalBody({ approval, onClose }: { approval: Approval; onClos
         )}
         {(approval.state === "Pending" || actions.decide) && (
           <>
-            <Button kind="danger" disabledReason={actions.decide ? reason("deny") : actions.whyNot} onPress={() => void act("deny")}>
+            <Button kind="danger" disabledReason={actions.decide ? reason("deny") : whyNot} onPress={() => void act("deny")}>
               Deny
             </Button>
-            <Button kind="primary" disabledReason={actions.decide ? reason("approve") : actions.whyNot} onPress={() => void act("approve")}>
+            <Button kind="primary" disabledReason={actions.decide ? reason("approve") : whyNot} onPress={() => void act("approve")}>
               Approve
             </Button>
           </>

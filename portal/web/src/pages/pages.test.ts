@@ -59,9 +59,11 @@ test("quotas are written and read back", () => {
   const quota = { environments: 3, templates: { "team-x": 2, blank: 1 } };
   expect(quotaOf(quotaTexts(quota))).toEqual(quota);
   expect(quotaOf(quotaTexts({}))).toEqual({});
+  const later = { awake: 1, cpu: "4" };
+  expect(quotaOf(quotaTexts(later)), "a limit of a later server").toEqual(later);
   expect(quotaText({})).toBe("no limit");
-  expect(quotaProblem({ environments: "x", awake: "", templates: "" })).toBeDefined();
-  expect(quotaProblem({ environments: "", awake: "", templates: "team-x:2" })).toContain("team-x:2");
+  expect(quotaProblem({ environments: "x", awake: "", templates: "", rest: {} })).toBeDefined();
+  expect(quotaProblem({ environments: "", awake: "", templates: "team-x:2", rest: {} })).toContain("team-x:2");
 });
 
 test("lines of a diff are told apart by their first characters", () => {

@@ -7,12 +7,15 @@ export interface QuotaTexts {
   awake: string;
   /** `team-x=3, blank=1`. */
   templates: string;
+  /** Limits that have no field here stay as they are. */
+  rest: Quota;
 }
 
 export function quotaTexts(quota: Quota): QuotaTexts {
   const text = (value: number | undefined): string => (value === undefined ? "" : String(value));
-  const templates = Object.entries(quota.templates ?? {}).map(([name, limit]) => `${name}=${limit}`);
-  return { environments: text(quota.environments), awake: text(quota.awake), templates: templates.join(", ") };
+  const { environments, awake, templates, ...rest } = quota;
+  const limits = Object.entries(templates ?? {}).map(([name, limit]) => `${name}=${limit}`);
+  return { environments: text(environments), awake: text(awake), templates: limits.join(", "), rest };
 }
 
 const COUNT = /^\d{1,9}$/;
@@ -33,6 +36,7 @@ export function quotaOf(texts: QuotaTexts): Quota {
     }),
   );
   return {
+    ...texts.rest,
     ...(texts.environments === "" ? {} : { environments: Number(texts.environments) }),
     ...(texts.awake === "" ? {} : { awake: Number(texts.awake) }),
     ...(Object.keys(templates).length === 0 ? {} : { templates }),
