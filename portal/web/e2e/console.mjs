@@ -74,6 +74,7 @@ const made = await page.evaluate(async () => {
 assert.deepEqual(made, { forged: 403, real: 201 });
 
 // The explorer is live too.
+await page.goto(`${origin}/environments/console-test`);
 await page.getByRole("navigation", { name: "Environment", exact: true }).getByRole("link", { name: "Resources" }).click();
 const pods = page.getByRole("table", { name: "pods" });
 await pods.getByRole("cell", { name: "Running" }).nth(1).waitFor();

@@ -7,6 +7,7 @@ import type {
   ApprovalRule,
   AuditEntry,
   AuditFilter,
+  ClientLogin,
   Environment,
   Identity,
   Job,
@@ -33,7 +34,7 @@ async function all<T>(path: string, signal: AbortSignal): Promise<T[]> {
   const items: T[] = [];
   let next: string | undefined;
   do {
-    const page: Page<T> = await json<Page<T>>(next === undefined ? path : `${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(next)}`, { signal });
+    const page: Page<T> = await json<Page<T>>(next === undefined ? path : `${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(next)}`, { signal });
     items.push(...page.items);
     next = page.next ?? undefined;
   } while (next !== undefined);
@@ -109,6 +110,8 @@ export const apiKeysQuery = (everybody: boolean) =>
     queryKey: ["api-keys", everybody],
     queryFn: ({ signal }) => all<ApiKey>(`${base}/api-keys${everybody ? "?all=true" : ""}`, signal),
   });
+
+export const loginsQuery = list<ClientLogin>("logins");
 
 export const templateVersionsQuery = (name: string) =>
   queryOptions({

@@ -390,6 +390,18 @@ export interface UsageSeries {
   points: { at: string; cpuNanoCores: number; memoryBytes: number; requests: number }[];
 }
 
+/** A machine on which somebody has signed in with `vctl login`. */
+export interface ClientLogin {
+  id: string;
+  user: string;
+  actor: string;
+  client: string;
+  createdAt: string;
+  usedAt: string;
+  expiresAt: string;
+  current: boolean;
+}
+
 export interface Page<T> {
   items: T[];
   next?: string;
