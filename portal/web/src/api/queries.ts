@@ -24,6 +24,7 @@ import type {
   TemplateVersion,
   UsageSeries,
   User,
+  Webhook,
   Worker,
 } from "./types";
 
@@ -151,6 +152,8 @@ export const approvalQuery = (id: string) =>
   });
 
 export const approvalRulesQuery = list<ApprovalRule>("approval-rules");
+
+export const webhooksQuery = list<Webhook>("webhooks");
 
 /** What an environment used: `since` is how long ago, such as `24h`; a step is whole minutes. */
 export const seriesQuery = (environment: string, since: string, step: string) =>

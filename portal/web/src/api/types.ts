@@ -381,6 +381,17 @@ export interface ApprovalRule {
   revision: number;
 }
 
+/** Where requests for approval are told of; the secret is in the answer that made it only. */
+export interface Webhook {
+  name: string;
+  url: string;
+  events?: string[];
+  projects?: string[];
+  secret?: string;
+  deliveries: { id: string; event: string; createdAt: string; state: "Pending" | "Delivered" | "Failed"; attempts: number; nextAt?: string; message: string }[];
+  revision: number;
+}
+
 /** What an environment used, by steps of time; a step in which nothing was used has no point. */
 export interface UsageSeries {
   environment: string;

@@ -5,6 +5,7 @@ import { json } from "../api/client";
 import { approvalQuery, approvalsQuery, projectsQuery, rolesQuery } from "../api/queries";
 import type { Approval } from "../api/types";
 import { plural } from "../lib/format";
+import { useMay } from "../lib/may";
 import { Link, useQueryValue } from "../lib/router";
 import { Button, Choice, SelectField, TextArea, TextField } from "../ui/controls";
 import { Dialog } from "../ui/dialog";
@@ -100,6 +101,7 @@ function AskForRole({ breakGlass, onAsked, onClose }: { breakGlass: boolean; onA
   const cache = useQueryClient();
   const first = projects.data?.[0]?.name ?? "default";
   const wrong = PERIOD.test(period) ? undefined : "Write 30m, 4h or 1d";
+  const missing = useMay({ project: project === "" ? first : project })(breakGlass ? "approvals.breakGlass" : "approvals.create");
   const wanted = role === "" ? (breakGlass ? "admin" : "maintainer") : role;
   const ask = async (): Promise<void> => {
     const body = { project: project === "" ? first : project, role: wanted, period, reason };
@@ -110,7 +112,7 @@ function AskForRole({ breakGlass, onAsked, onClose }: { breakGlass: boolean; onA
     onAsked(made.id);
   };
   return (
-    <FormDialog title={breakGlass ? "Break the glass" : "Ask for a role for a time"} verb={breakGlass ? "Take the role now" : "Ask"} danger={breakGlass} problem={wrong ?? (reason.trim() === "" ? "Say why" : undefined)} onClose={onClose} onSubmit={ask}>
+    <FormDialog title={breakGlass ? "Break the glass" : "Ask for a role for a time"} verb={breakGlass ? "Take the role now" : "Ask"} danger={breakGlass} problem={missing ?? wrong ?? (reason.trim() === "" ? "Say why" : undefined)} onClose={onClose} onSubmit={ask}>
       {breakGlass && <p className="soft">You have the role at once. Everybody concerned is told, everything that you do is in the audit trail, and somebody else reviews it afterwards.</p>}
       <div className="form">
         <SelectField label="Project" value={project === "" ? first : project} onChange={setProject} options={[...new Set([first, ...(projects.data ?? []).map((each) => each.name)])].map((each) => ({ value: each, label: each }))} />
