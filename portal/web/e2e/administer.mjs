@@ -1,6 +1,8 @@
 // What administrators do in the console: projects, teams, roles, the platform, resources, API keys. Every title is a text that would do harm
 // where text becomes markup.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { request } from "playwright-core";
 import { MARKUP } from "./browser.mjs";
 
@@ -104,4 +106,30 @@ export async function administer({ page, origin }) {
   await page.getByText("No API keys").waitFor();
   assert.equal(await status(), 401);
   await program.dispose();
+}
+
+/** The audit trail: found by the server, taken along, verified. */
+export async function audit({ page, origin, out, checked }) {
+  await page.goto(`${origin}/audit`);
+  const table = page.getByRole("table", { name: "Audit trail" });
+  await table.getByRole("button", { name: "project.create" }).waitFor();
+  await page.getByRole("combobox", { name: "Action" }).selectOption("team.*");
+  await page.waitForFunction(() => [...document.querySelectorAll("[role=row] button.link")].every((each) => each.textContent.startsWith("team.")));
+  await table.getByRole("button", { name: "team.update" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.locator(".change", { hasText: "/quota" }).waitFor();
+  await checked(page, "audit-entry");
+  await dialog.getByRole("button", { name: "Close", exact: true }).click();
+  await page.getByRole("button", { name: "Save as a file" }).click();
+  const [saved] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name: "CSV" }).click()]);
+  const file = join(out, "audit.csv");
+  await saved.saveAs(file);
+  const lines = readFileSync(file, "utf8").trim().split("\n");
+  assert(lines.length >= 3 && lines.slice(1).every((line) => line.includes("team.")), lines.join("\n"));
+  await page.getByRole("combobox", { name: "Action" }).selectOption("");
+  await page.getByRole("searchbox", { name: "Find in all entries" }).fill("shop-leads");
+  await page.waitForFunction(() => document.querySelector(".table-foot")?.textContent.startsWith("1 "));
+  await page.getByRole("button", { name: "Verify" }).click();
+  await dialog.getByText("The trail is whole").waitFor();
+  await dialog.getByRole("button", { name: "Close", exact: true }).click();
 }

@@ -4,7 +4,7 @@
 //   VCTL_LINK   sign-in link      VCTL_OUT   directory for screenshots, downloads and figures
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { administer } from "./administer.mjs";
+import { administer, audit } from "./administer.mjs";
 import { COLOURS, MARKUP, drive } from "./browser.mjs";
 import { api, lifecycle, releases, usage } from "./lifecycle.mjs";
 
@@ -140,6 +140,7 @@ await page.getByText("onerror").first().waitFor();
 await checked(page, "harm-events");
 
 await part("administration", () => administer({ page, origin }));
+await part("audit-trail", () => audit({ page, origin, out, checked }));
 await part("lifecycle", () => lifecycle({ page, origin, checked }));
 await part("usage", () => usage({ page, origin, checked }));
 await part("helm", () => releases({ page, origin, checked, kubeconfig: join(out, "console-test.kubeconfig"), out }));
