@@ -94,7 +94,7 @@ export async function usage({ page, origin, checked }) {
   const until = Math.floor(Date.now() / 600_000) * 600_000;
   const since = until - 24 * 3600_000;
   const points = Array.from({ length: 144 }, (_, i) => ({ at: new Date(since + i * 600_000).toISOString(), cpuNanoCores: Math.round(2e8 * (1 + Math.sin(i / 9))), memoryBytes: 2 ** 27 + i * 2 ** 20, requests: (i * 37) % 90 })).filter((_, i) => i < 60 || i > 80);
-  await page.route("**/environments/console-test/usage?**", (route) => route.fulfill({ json: { environment: "console-test", since: new Date(since).toISOString(), until: new Date(until).toISOString(), stepSeconds: 600, points } }));
+  await page.route("**/api/v1/environments/console-test/usage?**", (route) => route.fulfill({ json: { environment: "console-test", since: new Date(since).toISOString(), until: new Date(until).toISOString(), stepSeconds: 600, points } }));
   await page.goto(`${origin}/environments/console-test/usage?span=24h`);
   await page.getByRole("img", { name: /^Cores: [\d.]+( m)? now, at most 0\.4$/ }).waitFor();
   await page.getByRole("img", { name: /^Working set: 271 MiB now/ }).waitFor();
@@ -103,5 +103,5 @@ export async function usage({ page, origin, checked }) {
   const drawn = await page.locator(".plot canvas").evaluateAll((all) => all.map((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((byte) => byte !== 0)));
   assert.deepEqual(drawn, [true, true, true]);
   await checked(page, "usage");
-  await page.unroute("**/environments/console-test/usage?**");
+  await page.unroute("**/api/v1/environments/console-test/usage?**");
 }
