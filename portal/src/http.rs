@@ -104,6 +104,8 @@ fn pages() -> Vec<Endpoint> {
         row("GET", "/projects/{*path}", Page, get(pages::console)),
         row("GET", "/approvals", Page, get(pages::console)),
         row("GET", "/settings", Page, get(pages::console)),
+        row("GET", "/account", Page, get(pages::console)),
+        row("GET", "/admin/{*path}", Page, get(pages::console)),
         row("GET", "/favicon.svg", Public, get(assets::icon)),
         row("GET", "/login", Public, get(pages::login)),
         row("POST", "/logout", Page, post(pages::logout)),

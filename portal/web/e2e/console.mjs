@@ -3,64 +3,18 @@
 //
 //   VCTL_LINK   sign-in link      VCTL_OUT   directory for screenshots, downloads and figures
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { administer, audit } from "./administer.mjs";
+import { COLOURS, MARKUP, drive } from "./browser.mjs";
+import { api, lifecycle, releases, usage } from "./lifecycle.mjs";
 
 const link = process.env.VCTL_LINK;
 const out = process.env.VCTL_OUT;
 assert(link && out, "VCTL_LINK and VCTL_OUT are needed");
-mkdirSync(out, { recursive: true });
 const origin = new URL(link).origin;
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WAIT = 60_000;
 
-const browser = await chromium.launch({
-  executablePath: process.env.VCTL_CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
-const complaints = [];
-
-async function open(options) {
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, acceptDownloads: true, ...options });
-  // What the page's own policy has stopped.
-  await context.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
-  });
-  const page = await context.newPage();
-  page.setDefaultTimeout(WAIT);
-  page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error.stack ?? error}`));
-  page.on("console", (message) => {
-    // Answers of 404 and the like are told by the browser itself; pages show them.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(`${page.url()}: ${message.text()}`);
-  });
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(origin) && !url.startsWith("blob:") && !url.startsWith("data:")) complaints.push(`a request to ${url}`);
-  });
-  return { context, page };
-}
-
-// Colours differ between the schemes, the rest does not.
-const COLOURS = { type: "rule", values: ["color-contrast", "link-in-text-block"] };
-
-async function checked(page, name, runOnly) {
-  await page.screenshot({ path: join(out, `${name}.png`) });
-  await page.evaluate(axe);
-  const result = await page.evaluate((only) => window.axe.run(document, { resultTypes: ["violations"], ...(only ? { runOnly: only } : {}) }), runOnly);
-  const serious = result.violations.filter((violation) => violation.impact === "serious" || violation.impact === "critical");
-  for (const violation of serious) {
-    for (const node of violation.nodes.slice(0, 4)) complaints.push(`axe, ${name}: ${violation.id}: ${node.target.join(" ")}: ${node.failureSummary?.split("\n").slice(0, 2).join(" ")}`);
-  }
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  if (wide > 0) complaints.push(`${name}: the page is ${wide} px wider than the window`);
-}
-
-const figures = {};
-
-async function run() {
-const { context, page } = await open({ viewport: { width: 1440, height: 900 }, colorScheme: "light" });
+await drive("figures", out, async ({ open, checked, part, figures }) => {
+const { context, page } = await open([origin], { viewport: { width: 1440, height: 900 }, colorScheme: "light" });
 
 // Without a session there is a page that says how to sign in, and nothing else.
 const stranger = await page.goto(`${origin}/environments/x`);
@@ -93,6 +47,17 @@ const [downloaded] = await Promise.all([page.waitForEvent("download"), page.getB
 assert.equal(downloaded.suggestedFilename(), "console-test.kubeconfig");
 await downloaded.saveAs(join(out, "console-test.kubeconfig"));
 
+// Changes come as events: lists that are read again tell nothing here.
+const { body: listed } = await api(page, "GET", "/api/v1/environments");
+await page.route("**/api/v1/environments", (route) => (route.request().method() === "GET" ? route.fulfill({ json: listed }) : route.continue()));
+await page.goto(`${origin}/`);
+await page.getByRole("link", { name: /^console-test/ }).waitFor();
+assert.equal((await api(page, "POST", "/api/v1/environments", { name: "by-event", template: "blank" })).status, 201);
+await page.locator(".card", { hasText: "by-event" }).locator(".state.good", { hasText: "Ready" }).waitFor();
+assert.equal((await api(page, "DELETE", "/api/v1/environments/by-event")).status, 202);
+await page.locator(".card", { hasText: "by-event" }).waitFor({ state: "detached" });
+await page.unroute("**/api/v1/environments");
+
 // Something to look at, made through the environment's own API with the session of the browser.
 const made = await page.evaluate(async () => {
   const { csrfToken } = await (await fetch("/api/v1/session")).json();
@@ -109,6 +74,7 @@ const made = await page.evaluate(async () => {
 assert.deepEqual(made, { forged: 403, real: 201 });
 
 // The explorer is live too.
+await page.goto(`${origin}/environments/console-test`);
 await page.getByRole("navigation", { name: "Environment", exact: true }).getByRole("link", { name: "Resources" }).click();
 const pods = page.getByRole("table", { name: "pods" });
 await pods.getByRole("cell", { name: "Running" }).nth(1).waitFor();
@@ -125,6 +91,14 @@ await page.locator(".cm-line", { hasText: /^ {2}replicas: 2$/ }).first().click()
 await page.keyboard.press("End");
 await page.keyboard.press("Backspace");
 await page.keyboard.type("3");
+// Somebody else is faster: both changes are in what is reviewed.
+const deployment = "/api/v1/environments/console-test/kube/apis/apps/v1/namespaces/default/deployments/web";
+const { body: theirs } = await api(page, "GET", deployment);
+theirs.metadata.labels.note = "theirs";
+assert.equal((await api(page, "PUT", deployment, theirs)).status, 200);
+await page.getByRole("button", { name: "Bring your changes to the newest" }).click();
+await page.locator(".cm-line", { hasText: /^ {4}note: theirs$/ }).first().waitFor();
+await page.locator(".cm-line", { hasText: /^ {2}replicas: 3$/ }).first().waitFor();
 await page.getByRole("button", { name: "Review changes" }).click();
 await page.getByRole("heading", { name: "What the server would store" }).waitFor();
 await page.locator(".dialog .editor").waitFor();
@@ -134,6 +108,42 @@ await page.getByText("Deployment web was changed").waitFor();
 await page.goto(`${origin}/environments/console-test/resources/pods`);
 await pods.getByRole("cell", { name: "Running" }).nth(2).waitFor();
 const pod = await pods.getByRole("link").first().getAttribute("href");
+
+// What a tenant writes is text wherever it is shown: in annotations, data, events, columns of kinds of its own.
+const harmful = await page.evaluate(async (text) => {
+  const { csrfToken } = await (await fetch("/api/v1/session")).json();
+  const at = "/api/v1/environments/console-test/kube";
+  const post = async (path, object) => (await fetch(at + path, { method: "POST", headers: { "content-type": "application/json", "x-csrf-token": csrfToken }, body: JSON.stringify(object) })).status;
+  const crd = {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: "harms.example.com" },
+    spec: {
+      group: "example.com",
+      scope: "Namespaced",
+      names: { plural: "harms", singular: "harm", kind: "Harm" },
+      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object", properties: { text: { type: "string" } } } }, additionalPrinterColumns: [{ name: text, type: "string", jsonPath: ".text" }] }],
+    },
+  };
+  return [
+    await post("/api/v1/namespaces/default/configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "harm", annotations: { text } }, data: { [`text`]: text } }),
+    await post("/api/v1/namespaces/default/events", { apiVersion: "v1", kind: "Event", metadata: { name: "harm" }, involvedObject: { apiVersion: "v1", kind: "ConfigMap", name: "harm", namespace: "default" }, reason: text, message: text, type: "Warning" }),
+    await post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd),
+  ];
+}, MARKUP);
+assert.deepEqual(harmful, [201, 201, 201]);
+await page.goto(`${origin}/environments/console-test/resources/configmaps/default/harm`);
+await page.getByText("onerror").first().waitFor();
+await checked(page, "harm-configmap");
+await page.goto(`${origin}/environments/console-test/resources/events`);
+await page.getByText("onerror").first().waitFor();
+await checked(page, "harm-events");
+
+await part("administration", () => administer({ page, origin }));
+await part("audit-trail", () => audit({ page, origin, out, checked }));
+await part("lifecycle", () => lifecycle({ page, origin, checked }));
+await part("usage", () => usage({ page, origin, checked }));
+await part("helm", () => releases({ page, origin, checked, kubeconfig: join(out, "console-test.kubeconfig"), out }));
 
 // Navigating the browser to the API of an environment shows nothing: what is in there is a tenant's.
 const raw = await page.goto(`${origin}/api/v1/environments/console-test/kube/api/v1/pods`);
@@ -166,6 +176,16 @@ const PAGES = [
   ["pod", pod, "console-test"],
   ["yaml", `${pod}?view=yaml`, "console-test"],
   ["logs", "/environments/console-test/logs", "console-test"],
+  ["usage-now", "/environments/console-test/usage", "console-test"],
+  ["helm", "/environments/console-test/helm", "console-test"],
+  ["update", "/environments/noted/update", "noted"],
+  ["noted-activity", "/environments/noted/activity", "noted"],
+  ["account", "/account", "Account"],
+  ["admin-users", "/admin/users", "Administration"],
+  ["admin-teams", "/admin/teams", "Administration"],
+  ["admin-roles", "/admin/roles", "Administration"],
+  ["admin-platform", "/admin/platform", "Administration"],
+  ["admin-resources", "/admin/resources", "Administration"],
   ["templates", "/templates", "Templates"],
   ["projects", "/projects", "Projects"],
   ["jobs", "/jobs", "Jobs"],
@@ -175,18 +195,20 @@ const PAGES = [
   ["settings", "/settings", "Server"],
   ["not-found", "/environments/nothing-here", "nothing-here"],
 ];
-const COLOURFUL = new Set(["environments", "create", "environment", "resources", "yaml", "audit"]);
+const COLOURFUL = new Set(["environments", "create", "environment", "resources", "yaml", "audit", "helm", "update", "noted-activity", "projects"]);
 for (const [width, height] of [[1440, 900], [360, 740]]) {
   for (const colorScheme of ["light", "dark"]) {
-    const { context: other, page: view } = await open({ viewport: { width, height }, colorScheme, storageState: state });
+    const { context: other, page: view } = await open([origin], { viewport: { width, height }, colorScheme, storageState: state });
     // Every page once at each width, once in each scheme; the colours of the others where there are most of them.
     const whole = (width === 1440) === (colorScheme === "light");
     for (const [label, path, heading] of PAGES) {
       if (!whole && !COLOURFUL.has(label)) continue;
-      await view.goto(origin + path);
-      await view.getByRole("heading", { level: 1, name: heading }).waitFor();
-      await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".state.good, .main .note, .empty"));
-      await checked(view, `${label}-${width}-${colorScheme}`, whole ? undefined : COLOURS);
+      await part(`${label}-${width}-${colorScheme}`, async () => {
+        await view.goto(origin + path);
+        await view.getByRole("heading", { level: 1, name: heading }).waitFor();
+        await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".main .panel, .main .table, .main .card, .main .note, .main .empty, .main .choice"));
+        await checked(view, `${label}-${width}-${colorScheme}`, whole ? undefined : COLOURS);
+      });
     }
     if (width === 360) {
       await view.getByRole("button", { name: "Navigation" }).click();
@@ -198,7 +220,7 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
 }
 
 // Ten thousand environments: what is not in sight is not in the document.
-const { context: crowd, page: crowded } = await open({ viewport: { width: 1440, height: 900 }, storageState: state });
+const { context: crowd, page: crowded } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: state });
 const one = await page.evaluate(async () => (await fetch("/api/v1/environments/console-test")).json());
 const items = Array.from({ length: 10_000 }, (_, i) => ({ ...one, name: `env-${String(i).padStart(5, "0")}`, uid: `uid-${i}` }));
 await crowded.route("**/api/v1/environments", (route) => route.fulfill({ json: { items } }));
@@ -244,15 +266,4 @@ await page.getByText("There is no environment console-test").waitFor();
 await page.getByRole("button", { name: "Sign out" }).first().click();
 await page.getByText("You have signed out").waitFor();
 assert.equal((await page.goto(`${origin}/`)).status(), 401);
-
-}
-
-try {
-  await run();
-} finally {
-  if (complaints.length > 0) console.error([...new Set(complaints)].join("\n"));
-  await browser.close();
-}
-writeFileSync(join(out, "figures.json"), JSON.stringify(figures, null, 2));
-console.log(JSON.stringify(figures));
-if (complaints.length > 0) process.exit(1);
+});

@@ -4,7 +4,7 @@ import { Component, type ReactNode, Suspense, lazy, useEffect, useRef, useState 
 import { Button as AriaButton, Dialog as AriaDialog, Modal, ModalOverlay } from "react-aria-components";
 import { Problem, useToken as keepToken } from "./api/client";
 import { listen, useLive } from "./api/live";
-import { environmentsQuery, sessionQuery } from "./api/queries";
+import { environmentsQuery, permissionsQuery, sessionQuery } from "./api/queries";
 import type { Session } from "./api/types";
 import { Link, match, usePath } from "./lib/router";
 import { type Theme, setTheme, useTheme } from "./lib/theme";
@@ -22,6 +22,8 @@ const Jobs = lazy(() => import("./pages/jobs"));
 const JobPage = lazy(() => import("./pages/job"));
 const Audit = lazy(() => import("./pages/audit"));
 const Projects = lazy(() => import("./pages/projects"));
+const Admin = lazy(() => import("./pages/admin"));
+const Account = lazy(() => import("./pages/account"));
 const Settings = lazy(() => import("./pages/settings"));
 
 const ROUTES: [string, (values: Record<string, string>) => ReactNode][] = [
@@ -34,16 +36,19 @@ const ROUTES: [string, (values: Record<string, string>) => ReactNode][] = [
   ["/jobs/:id", ({ id = "" }) => <JobPage id={id} />],
   ["/audit", () => <Audit />],
   ["/projects", () => <Projects />],
+  ["/admin/:section", ({ section = "" }) => <Admin section={section} />],
+  ["/account", () => <Account />],
   ["/settings", () => <Settings />],
 ];
 
-const NAVIGATION: { to: string; label: string; icon: IconName; under: string[] }[] = [
+const NAVIGATION: { to: string; label: string; icon: IconName; under: string[]; needs?: string[] }[] = [
   { to: "/", label: "Environments", icon: "environments", under: ["/create", "/environments"] },
   { to: "/templates", label: "Templates", icon: "templates", under: [] },
   { to: "/projects", label: "Projects", icon: "projects", under: [] },
   { to: "/jobs", label: "Jobs", icon: "jobs", under: [] },
   { to: "/audit", label: "Audit", icon: "audit", under: [] },
   { to: "/workers", label: "Workers", icon: "workers", under: [] },
+  { to: "/admin/users", label: "Administration", icon: "people", under: ["/admin"], needs: ["users.list", "platform.get", "teams.list"] },
   { to: "/settings", label: "Server", icon: "settings", under: [] },
 ];
 
@@ -143,6 +148,7 @@ const THEMES: { id: Theme; label: string; icon: IconName }[] = [
 
 function Side({ session, path }: { session: Session; path: string }) {
   const environments = useQuery(environmentsQuery);
+  const mine = useQuery(permissionsQuery({})).data ?? [];
   const chosen = useTheme();
   const icon = THEMES.find((each) => each.id === chosen)?.icon ?? "screen";
   return (
@@ -151,7 +157,7 @@ function Side({ session, path }: { session: Session; path: string }) {
         <Mark /> vctl
       </Link>
       <nav className="nav" aria-label="Main">
-        {NAVIGATION.map((item) => {
+        {NAVIGATION.filter((item) => item.needs === undefined || item.needs.some((each) => mine.includes(each))).map((item) => {
           const current = path === item.to || (item.to !== "/" && path.startsWith(`${item.to}/`)) || item.under.some((prefix) => path.startsWith(prefix));
           return (
             <Link key={item.to} to={item.to} aria-current={current ? "page" : undefined}>
@@ -165,7 +171,9 @@ function Side({ session, path }: { session: Session; path: string }) {
       <div className="side-foot">
         <Live />
         <div className="who">
-          <span title={session.actor}>{session.actor}</span>
+          <Link to="/account" title={session.actor} className="ellipsis">
+            {session.actor}
+          </Link>
           <Menu label="Colours" icon={icon} selected={chosen} entries={THEMES.map((each) => ({ ...each, onAction: () => setTheme(each.id) }))} />
           <form method="post" action="/logout">
             <input type="hidden" name="csrf" value={session.csrfToken ?? ""} />

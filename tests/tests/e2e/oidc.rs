@@ -1,111 +1,12 @@
 //! ID tokens of a real OpenID Connect provider (npm `oidc-provider`), with kubectl.
 
-use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-};
-
-use anyhow::{Context, Result, bail, ensure};
-use vctl_runtime::pki::{Authority, Validity};
+use anyhow::{Result, ensure};
 use vctl_tests::{
     kubectl::Kubectl,
     platform::{Platform, Workers},
 };
 
-/// The provider and its client; see `oidc/provider.mjs`.
-pub(crate) struct Provider {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    pub(crate) issuer: String,
-    pub(crate) authority: PathBuf,
-}
-
-impl Provider {
-    fn start(dir: &Path) -> Result<Self> {
-        Self::start_for(dir, None)
-    }
-
-    /// With a portal (its address, our secret for it, and its authority) as a client.
-    pub(crate) fn start_for(dir: &Path, portal: Option<(&str, &str, &Path)>) -> Result<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/oidc-provider");
-        let installed = Command::new(script).output().context("running scripts/oidc-provider")?;
-        ensure!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
-        let installed = PathBuf::from(String::from_utf8(installed.stdout)?.trim());
-
-        let validity = Validity::from_now(jiff::Timestamp::now(), std::time::Duration::from_hours(1));
-        let authority = Authority::generate("provider", validity)?;
-        let identity = authority.server(&["localhost".to_owned(), "127.0.0.1".to_owned()], validity)?;
-        let file = |name: &str, text: &str| {
-            let path = dir.join(name);
-            std::fs::write(&path, text).map(|()| path)
-        };
-        let authority = file("provider-ca.crt", authority.certificate_pem())?;
-        let (certificate, key) =
-            (file("provider.crt", &identity.certificate_pem)?, file("provider.key", &identity.key_pem)?);
-        let mut trusted = std::fs::read_to_string(&authority)?;
-        let mut command = Command::new("node");
-        command.arg(installed.join("provider.mjs")).args([certificate, key]);
-        if let Some((address, secret, portal_authority)) = portal {
-            command.args([address, secret]);
-            trusted.push_str(&std::fs::read_to_string(portal_authority)?);
-        }
-        let mut child = command
-            .env("NODE_EXTRA_CA_CERTS", file("provider-trusts.crt", &trusted)?)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(dir.join("provider.log"))?)
-            .spawn()
-            .context("starting node")?;
-        let input = child.stdin.take().context("piped")?;
-        let output = BufReader::new(child.stdout.take().context("piped")?);
-        let mut provider = Self { child, input, output, issuer: String::new(), authority };
-        match provider.line() {
-            Ok(issuer) => provider.issuer = issuer,
-            Err(e) => {
-                let log = std::fs::read_to_string(dir.join("provider.log")).unwrap_or_default();
-                bail!("{e:#}\n{log}");
-            }
-        }
-        Ok(provider)
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        ensure!(self.output.read_line(&mut line)? > 0, "the provider has ended");
-        Ok(line.trim().to_owned())
-    }
-
-    /// The ID token of somebody who signs in.
-    fn sign_in(&mut self, account: &str) -> Result<String> {
-        writeln!(self.input, "{account}")?;
-        self.line()
-    }
-
-    /// Changes something there: `groups alice everyone`.
-    pub(crate) fn tell(&mut self, command: &str) -> Result<()> {
-        writeln!(self.input, "{command}")?;
-        let answer = self.line()?;
-        ensure!(answer == "ok", "{command}: {answer}");
-        Ok(())
-    }
-
-    /// Ends it at once.
-    pub(crate) fn kill(&mut self) -> Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::company::Provider;
 
 /// A kubeconfig that has no credentials: only `--token` counts.
 fn nobody(platform: &Platform, name: &str) -> Result<Kubectl> {

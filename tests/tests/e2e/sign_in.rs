@@ -1,24 +1,13 @@
 //! Sign-in at a real OpenID Connect provider (npm `oidc-provider`), by a browser that is played over HTTP, and everything that hangs on it.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead as _, BufReader},
-    process::Stdio,
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use reqwest::{Method, StatusCode, Url, header};
 use serde_json::{Value, json};
-use vctl_tests::{
-    kubectl::Kubectl,
-    platform::{Platform, Workers},
-    wait,
-};
+use vctl_tests::{kubectl::Kubectl, platform::Workers, wait};
 
-use crate::oidc::Provider;
-
-const SECRET: &str = "client-secret-of-this-test-0123456789";
+use crate::company::{Company, SECRET};
 
 /// A browser: keeps cookies by site, and follows nothing by itself.
 pub(crate) struct Browser {
@@ -139,33 +128,12 @@ fn api(browser: &mut Browser, portal: &Url, path: &str) -> Result<(StatusCode, V
 
 #[test]
 fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
-    vctl_runtime::serve::install_crypto_provider();
-    // The provider wants to know the portal's address, and the portal the provider's: it starts twice.
-    let dir = tempfile::tempdir()?;
-    let config = dir.path().join("oidc.yaml");
-    std::fs::write(&config, "issuers: {corp: {url: 'https://localhost:1', clientId: vctl}}\n")?;
-    let config_text = config.display().to_string();
     let log = [("VCTL_LOG", "info,vctl_portal=debug,vctl_vcluster=debug,vctl_runtime=debug")];
-    let mut platform = Platform::start_configured(Workers::Simulated, &["--oidc-config", &config_text], &log)?;
-    let portal = Url::parse(&format!("https://{}", platform.address()))?;
-    let portal_text = portal.as_str().trim_end_matches('/').to_owned();
-    let portal_authority = platform.data_dir().join("pki/ca.crt");
-    let mut provider = Provider::start_for(dir.path(), Some((&portal_text, SECRET, &portal_authority)))?;
-    std::fs::write(dir.path().join("secret"), SECRET)?;
-    std::fs::write(
-        &config,
-        format!(
-            "refreshInterval: 1s\nissuers:\n  corp:\n    title: The company\n    url: {}\n    clientId: vctl\n    clientSecretFile: secret\n    \
-             scopes: [openid, email, groups]\n    caFile: {}\n",
-            provider.issuer,
-            provider.authority.display()
-        ),
-    )?;
-    ensure!(platform.stop_server()? == 0, "the server stops");
-    platform.start_server()?;
+    let mut company = Company::start(Workers::Simulated, &log)?;
+    let portal = company.portal.clone();
 
-    let provider_authority = provider.authority.clone();
-    let authorities = [portal_authority.as_path(), provider_authority.as_path()];
+    let authorities = [company.authority.clone(), company.provider.authority.clone()];
+    let authorities = [authorities[0].as_path(), authorities[1].as_path()];
     let mut secrets = vec![SECRET.to_owned()];
     let mut alice = Browser::new(&authorities)?;
     let page = alice.get(&portal.join("/environments/x")?)?;
@@ -183,7 +151,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     let of = |url: &Url, name: &str| {
         url.query_pairs().find(|(n, _)| n == name).map(|(_, v)| v.into_owned()).unwrap_or_default()
     };
-    ensure!(of(&callback, "iss") == provider.issuer, "{callback}");
+    ensure!(of(&callback, "iss") == company.provider.issuer, "{callback}");
     secrets.extend([of(&callback, "code"), of(&callback, "state")]);
     let mut mixed = mallory.up_to_callback(&start, "alice")?;
     let pairs: Vec<(String, String)> = mixed.query_pairs().into_owned().filter(|(n, _)| n != "iss").collect();
@@ -199,7 +167,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     ensure!(status == StatusCode::OK && me["user"] == "corp:alice" && me["actor"] == "alice@example.com", "{me}");
     ensure!(me["groups"] == json!(["developers", "everyone"]), "{me}");
     // A refresh before this has ended would be the first one too many: the provider has already given the next token.
-    provider.tell("groups alice everyone")?;
+    company.provider.tell("groups alice everyone")?;
     wait::until("a removed group is gone", Duration::from_mins(1), || {
         let (_, me) = api(&mut alice, &portal, "/api/v1/identity").map_err(|e| e.to_string())?;
         if me["groups"] == json!(["everyone"]) { Ok(()) } else { Err(me.to_string()) }
@@ -207,30 +175,23 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
 
     // The command line of alice: through her browser, with a click.
     let context = portal.authority().to_owned();
-    let ca = portal_authority.display().to_string();
-    let mut login = platform.vctl_command(&["login", "--server", &portal_text, "--ca-file", &ca, "--no-browser"])?;
-    let mut login = login.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let mut said = BufReader::new(login.stderr.take().context("piped")?);
-    let mut line = String::new();
-    while !line.trim_start().starts_with("https://") {
-        line.clear();
-        ensure!(said.read_line(&mut line)? > 0, "vctl login has ended");
-    }
-    let loopback = alice.allow(&Url::parse(line.trim())?)?;
+    let (mut login, address) = company.begin_login()?;
+    let loopback = alice.allow(&address)?;
     secrets.push(of(&loopback, "code"));
     ensure!(alice.get(&loopback)?.text.contains("signed in"), "the loopback page");
-    ensure!(login.wait()?.success(), "vctl login");
-    let remote = |args: &[&str]| platform.vctl(&[&["--context", &context], args].concat());
+    let (code, said) = login.end(Duration::from_mins(1))?;
+    ensure!(code == 0, "vctl login: {said}");
+    let remote = |args: &[&str]| company.platform.vctl(&[&["--context", &context], args].concat());
     let me: Value = serde_json::from_str(&remote(&["whoami", "-o", "json"])?.ok()?)?;
     ensure!(me["user"] == "corp:alice" && me["credential"] == "access-token", "{me}");
-    let file = std::fs::read_to_string(platform.scratch().join(".config/vctl/config.yaml"))?;
+    let file = std::fs::read_to_string(company.platform.scratch().join(".config/vctl/config.yaml"))?;
     for key in ["refreshToken: ", "accessToken: "] {
         secrets.push(file.split(key).nth(1).and_then(|r| r.lines().next()).context("a token")?.to_owned());
     }
 
     // An environment that is shared with her; its kubeconfig is a plugin.
-    platform.create("mine", "blank", &[])?;
-    let administrator = std::fs::read_to_string(platform.data_dir().join("admin.token"))?.trim().to_owned();
+    company.platform.create("mine", "blank", &[])?;
+    let administrator = std::fs::read_to_string(company.platform.data_dir().join("admin.token"))?.trim().to_owned();
     let shared = alice.runtime.block_on(async {
         let request =
             alice.http.put(portal.join("/api/v1/environments/mine/shares/corp:alice")?).bearer_auth(&administrator);
@@ -242,9 +203,9 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
         kubeconfig.contains("client.authentication.k8s.io/v1") && !kubeconfig.contains("client-key-data"),
         "{kubeconfig}"
     );
-    let path = platform.scratch().join("mine.kubeconfig");
+    let path = company.platform.scratch().join("mine.kubeconfig");
     std::fs::write(&path, &kubeconfig)?;
-    let kubectl = Kubectl::new("1.33", &path, platform.scratch())?;
+    let kubectl = Kubectl::new("1.33", &path, company.platform.scratch())?;
     let said: Value = serde_json::from_str(&kubectl.ok(&["auth", "whoami", "-o", "json"])?)?;
     ensure!(said["status"]["userInfo"]["username"] == "alice@example.com", "{said}");
     kubectl.ok(&["create", "configmap", "x"])?;
@@ -252,20 +213,20 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     secrets.push(token["status"]["token"].as_str().context("a token")?.to_owned());
     let fixed = remote(&["kubeconfig", "mine", "--static", "--ttl", "1h"])?.ok()?;
     secrets.push(fixed.split("token: ").nth(1).and_then(|r| r.lines().next()).context("a token")?.to_owned());
-    let path = platform.scratch().join("fixed.kubeconfig");
+    let path = company.platform.scratch().join("fixed.kubeconfig");
     std::fs::write(&path, &fixed)?;
-    let ci = Kubectl::new("1.33", &path, platform.scratch())?;
+    let ci = Kubectl::new("1.33", &path, company.platform.scratch())?;
     ci.ok(&["get", "configmaps", "x"])?;
     let key = remote(&["api-key", "create", "ci", "--ttl", "1h", "--verbs", "read"])?.ok()?.trim().to_owned();
     secrets.push(key);
 
     // Disabled here: nothing counts at the next request. Enabled again: all of it does.
-    platform.vctl(&["user", "disable", "corp:alice"])?.ok()?;
+    company.platform.vctl(&["user", "disable", "corp:alice"])?.ok()?;
     kubectl.run(&["get", "configmaps"])?.refused()?;
     ci.run(&["get", "configmaps"])?.refused()?;
     ensure!(remote(&["whoami"])?.code == 5, "the command line");
     ensure!(api(&mut alice, &portal, "/api/v1/identity")?.0 == StatusCode::UNAUTHORIZED, "the browser");
-    platform.vctl(&["user", "enable", "corp:alice"])?.ok()?;
+    company.platform.vctl(&["user", "enable", "corp:alice"])?.ok()?;
     kubectl.ok(&["get", "configmaps"])?;
 
     // Signed out here and there: the provider tells the portal, and the command line that hangs on the sign-in ends.
@@ -277,7 +238,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     let page = alice.get(&end)?;
     let xsrf = page.text.split("name=\"xsrf\" value=\"").nth(1).and_then(|r| r.split('"').next());
     let xsrf = xsrf.with_context(|| page.text.clone())?.to_owned();
-    let confirm = Url::parse(&format!("{}/session/end/confirm", provider.issuer))?;
+    let confirm = Url::parse(&format!("{}/session/end/confirm", company.provider.issuer))?;
     alice.send(Method::POST, &confirm, Some(&[("xsrf", &xsrf), ("logout", "yes")]))?;
     wait::until("the back-channel logout ends the command line's login", Duration::from_mins(1), || {
         let out = remote(&["whoami"]).map_err(|e| e.to_string())?;
@@ -290,7 +251,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     let callback = bob.up_to_callback(&start, "bob")?;
     ensure!(bob.get(&callback)?.status == StatusCode::OK, "bob signs in");
     ensure!(api(&mut bob, &portal, "/api/v1/identity")?.0 == StatusCode::OK, "bob is in");
-    provider.tell("remove bob")?;
+    company.provider.tell("remove bob")?;
     wait::until("bob is out", Duration::from_mins(1), || {
         let status = api(&mut bob, &portal, "/api/v1/identity").map_err(|e| e.to_string())?.0;
         if status == StatusCode::UNAUTHORIZED { Ok(()) } else { Err(status.to_string()) }
@@ -300,16 +261,16 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     let mut again = Browser::new(&authorities)?;
     let callback = again.up_to_callback(&start, "alice")?;
     ensure!(again.get(&callback)?.status == StatusCode::OK, "alice signs in again");
-    provider.kill()?;
+    company.provider.kill()?;
     wait::until("the provider was asked in vain", Duration::from_mins(1), || {
         let (status, _) = api(&mut again, &portal, "/api/v1/identity").map_err(|e| e.to_string())?;
         assert_eq!(status, StatusCode::OK, "the last groups stand");
-        let asked = platform.log().contains("an issuer cannot be asked about a sign-in");
+        let asked = company.platform.log().contains("an issuer cannot be asked about a sign-in");
         if asked { Ok(()) } else { Err("not yet".to_owned()) }
     })?;
     // The server forgets what it knew of the provider when it starts again: nobody can sign in.
-    ensure!(platform.stop_server()? == 0, "the server stops");
-    platform.start_server()?;
+    ensure!(company.platform.stop_server()? == 0, "the server stops");
+    company.platform.start_server()?;
     ensure!(api(&mut again, &portal, "/api/v1/identity")?.0 == StatusCode::OK, "also after a start");
     let page = again.get(&start)?;
     ensure!(
@@ -321,7 +282,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     // What nobody may read is nowhere.
     let values: Vec<String> = [&alice, &bob, &again].iter().flat_map(|b| b.cookies.values().cloned()).collect();
     secrets.extend(values);
-    let written = platform.log();
+    let written = company.platform.log();
     let audit = again.runtime.block_on(async {
         again
             .http

@@ -26,16 +26,16 @@ const names = (cache: QueryClient): string[] => cache.getQueryData<Environment[]
 
 test("events keep the list as it is on the server", () => {
   const cache = new QueryClient();
-  apply(cache, { kind: "Environment", object: environment("early") });
+  apply(cache, { kind: "environment", object: environment("early") });
   expect(names(cache), "what was never asked for is not made up").toEqual([]);
   cache.setQueryData(["environments"], [environment("b", { pods: { ready: 2, total: 3 }, revision: 5 })]);
-  apply(cache, { kind: "Environment", object: environment("a") });
-  apply(cache, { kind: "Environment", object: environment("b", { phase: "Ready", revision: 6 }) });
+  apply(cache, { kind: "environment", object: environment("a") });
+  apply(cache, { kind: "environment", object: environment("b", { phase: "Ready", revision: 6 }) });
   expect(names(cache)).toEqual(["a Creating", "b Ready"]);
   expect(cache.getQueryData<Environment[]>(["environments"])?.[1]?.pods, "events have no pod counts").toEqual({ ready: 2, total: 3 });
-  apply(cache, { kind: "Environment", object: environment("b", { phase: "Creating", revision: 5 }) });
+  apply(cache, { kind: "environment", object: environment("b", { phase: "Creating", revision: 5 }) });
   expect(names(cache), "an event that is older than what is known").toEqual(["a Creating", "b Ready"]);
-  apply(cache, { kind: "EnvironmentDeleted", name: "a" });
+  apply(cache, { kind: "environmentDeleted", name: "a" });
   expect(names(cache)).toEqual(["b Ready"]);
 });
 
@@ -44,8 +44,8 @@ test("a job takes its place in every list it belongs to", () => {
   const cache = new QueryClient();
   cache.setQueryData(["jobs", ""], []);
   cache.setQueryData(["jobs", "a"], [job("pending", 1)]);
-  apply(cache, { kind: "Job", object: job("running", 2) });
-  apply(cache, { kind: "Job", object: job("pending", 1) });
+  apply(cache, { kind: "job", object: job("running", 2) });
+  apply(cache, { kind: "job", object: job("pending", 1) });
   for (const key of ["", "a"]) expect(cache.getQueryData<Job[]>(["jobs", key])?.map((j) => j.state)).toEqual(["running"]);
   expect(cache.getQueryData<Job>(["job", "1"])?.state).toBe("running");
 });

@@ -47,19 +47,19 @@ export function withJob(list: Job[] | undefined, changed: Job): Job[] | undefine
 
 export function apply(cache: QueryClient, change: Change): void {
   switch (change.kind) {
-    case "Environment":
+    case "environment":
       cache.setQueryData<Environment[]>(["environments"], (list) => withEnvironment(list, change.object));
       cache.setQueryData<Environment>(["environment", change.object.name], (known) => (known ? withEnvironment([known], change.object)?.[0] : undefined));
       break;
-    case "EnvironmentDeleted":
+    case "environmentDeleted":
       cache.setQueryData<Environment[]>(["environments"], (list) => list?.filter((e) => e.name !== change.name));
       void cache.invalidateQueries({ queryKey: ["environment", change.name] });
       break;
-    case "Job":
+    case "job":
       cache.setQueryData<Job>(["job", change.object.id], (known) => (known && (known.revision ?? 0) > (change.object.revision ?? 0) ? known : change.object));
       for (const key of ["", change.object.environment]) cache.setQueryData<Job[]>(["jobs", key], (list) => withJob(list, change.object));
       break;
-    case "Reset":
+    case "reset":
       void cache.invalidateQueries();
       break;
   }

@@ -1,9 +1,47 @@
 // What is asked of the portal, by the key it is cached under.
 import { queryOptions } from "@tanstack/react-query";
-import { json } from "./client";
-import type { AuditEntry, Environment, Job, Page, Project, QuotaUsage, ServerStatus, Session, Template, Worker } from "./types";
+import { Problem, json, send } from "./client";
+import type {
+  ApiKey,
+  Approval,
+  ApprovalRule,
+  AuditEntry,
+  AuditFilter,
+  ClientLogin,
+  Environment,
+  Identity,
+  Job,
+  Page,
+  Platform,
+  Project,
+  QuotaUsage,
+  Resource,
+  Role,
+  ServerStatus,
+  Session,
+  Team,
+  Template,
+  TemplateVersion,
+  UsageSeries,
+  User,
+  Webhook,
+  Worker,
+} from "./types";
 
 const base = "/api/v1";
+
+/** A list to its end, page by page. */
+async function all<T>(path: string, signal: AbortSignal): Promise<T[]> {
+  const items: T[] = [];
+  let next: string | undefined;
+  do {
+    const page: Page<T> = await json<Page<T>>(next === undefined ? path : `${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(next)}`, { signal });
+    items.push(...page.items);
+    next = page.next ?? undefined;
+  } while (next !== undefined);
+  return items;
+}
+
 export const environmentPath = (name: string): string => `${base}/environments/${encodeURIComponent(name)}`;
 
 export const sessionQuery = queryOptions({
@@ -15,7 +53,7 @@ export const sessionQuery = queryOptions({
 /** All environments. Changes come as events; pod counts do not, so the list is read again from time to time. */
 export const environmentsQuery = queryOptions({
   queryKey: ["environments"],
-  queryFn: async ({ signal }) => (await json<Page<Environment>>(`${base}/environments`, { signal })).items,
+  queryFn: ({ signal }) => all<Environment>(`${base}/environments`, signal),
   refetchInterval: (query) => ((query.state.data?.length ?? 0) > 500 ? 120_000 : 15_000),
 });
 
@@ -28,7 +66,7 @@ export const environmentQuery = (name: string) =>
 
 export const templatesQuery = queryOptions({
   queryKey: ["templates"],
-  queryFn: async ({ signal }) => (await json<Page<Template>>(`${base}/templates`, { signal })).items,
+  queryFn: ({ signal }) => all<Template>(`${base}/templates`, signal),
 });
 
 export const templateQuery = (name: string) =>
@@ -53,20 +91,91 @@ export const projectPath = (name: string): string => `${base}/projects/${encodeU
 
 export const projectsQuery = queryOptions({
   queryKey: ["projects"],
-  queryFn: async ({ signal }) => (await json<Page<Project>>(`${base}/projects`, { signal })).items,
+  queryFn: ({ signal }) => all<Project>(`${base}/projects`, signal),
 });
 
 export const usageQuery = (project: string) =>
   queryOptions({ queryKey: ["usage", project], queryFn: ({ signal }) => json<QuotaUsage>(`${projectPath(project)}/usage`, { signal }), refetchInterval: 30_000 });
 
-export const rolesQuery = queryOptions({
-  queryKey: ["roles"],
-  queryFn: async ({ signal }) => (await json<Page<{ name: string }>>(`${base}/roles`, { signal })).items.map((role) => role.name),
-});
+const list = <T>(path: string) => queryOptions({ queryKey: [path], queryFn: ({ signal }) => all<T>(`${base}/${path}`, signal) });
+
+export const rolesQuery = list<Role>("roles");
+export const teamsQuery = list<Team>("teams");
+export const usersQuery = list<User>("users");
+export const resourcesQuery = list<Resource>("resources");
+export const platformQuery = queryOptions({ queryKey: ["platform"], queryFn: ({ signal }) => json<Platform>(`${base}/platform`, { signal }) });
+export const identityQuery = queryOptions({ queryKey: ["identity"], queryFn: ({ signal }) => json<Identity>(`${base}/identity`, { signal }) });
+
+export const apiKeysQuery = (everybody: boolean) =>
+  queryOptions({
+    queryKey: ["api-keys", everybody],
+    queryFn: ({ signal }) => all<ApiKey>(`${base}/api-keys${everybody ? "?all=true" : ""}`, signal),
+  });
+
+export const loginsQuery = list<ClientLogin>("logins");
+
+export const templateVersionsQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["template-versions", name],
+    queryFn: ({ signal }) => all<TemplateVersion>(`${base}/templates/${encodeURIComponent(name)}/versions`, signal),
+  });
+
+/** Where permissions are asked for: in a project, with an environment, or (neither) on the platform. */
+export interface Place {
+  project?: string;
+  environment?: string;
+}
+
+export const permissionsQuery = ({ project, environment }: Place) =>
+  queryOptions({
+    queryKey: ["permissions", project ?? "", environment ?? ""],
+    queryFn: async ({ signal }) => {
+      const at = project !== undefined ? `?project=${encodeURIComponent(project)}` : environment !== undefined ? `?environment=${encodeURIComponent(environment)}` : "";
+      return (await json<{ permissions: string[] }>(`${base}/permissions${at}`, { signal })).permissions;
+    },
+    staleTime: 30_000,
+  });
+
+/** Requests for approval, newest first. Their changes are no events: the list is read again. */
+export const approvalsQuery = (filter: Record<string, string>) =>
+  queryOptions({
+    queryKey: ["approvals", filter],
+    queryFn: async ({ signal }) => (await json<Page<Approval>>(`${base}/approvals?${new URLSearchParams({ limit: "200", ...filter }).toString()}`, { signal })).items,
+    refetchInterval: 10_000,
+  });
+
+export const approvalQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["approval", id],
+    queryFn: ({ signal }) => json<Approval>(`${base}/approvals/${encodeURIComponent(id)}`, { signal }),
+    refetchInterval: 4_000,
+  });
+
+export const approvalRulesQuery = list<ApprovalRule>("approval-rules");
+
+export const webhooksQuery = list<Webhook>("webhooks");
+
+/** What an environment used: `since` is how long ago, such as `24h`; a step is whole minutes. */
+export const seriesQuery = (environment: string, since: string, step: string) =>
+  queryOptions({
+    queryKey: ["series", environment, since, step],
+    queryFn: ({ signal }) => json<UsageSeries>(`${environmentPath(environment)}/usage?since=${since}&step=${step}`, { signal }),
+    refetchInterval: 30_000,
+  });
+
+/** Replaces a document as it is shown: what somebody else has changed meanwhile is not overwritten. */
+export async function replaceShown(path: string, body: unknown, revision: number): Promise<void> {
+  try {
+    await send(path, { method: "PUT", json: body, headers: { "if-match": `"${revision}"` } });
+  } catch (caught) {
+    if (caught instanceof Problem && caught.status === 412) throw new Error("Somebody else has changed this meanwhile. It was read again: make your change anew.", { cause: caught });
+    throw caught;
+  }
+}
 
 export const workersQuery = queryOptions({
   queryKey: ["workers"],
-  queryFn: async ({ signal }) => (await json<Page<Worker>>(`${base}/workers`, { signal })).items,
+  queryFn: ({ signal }) => all<Worker>(`${base}/workers`, signal),
   refetchInterval: 10_000,
 });
 
@@ -76,7 +185,14 @@ export const statusQuery = queryOptions({
   refetchInterval: 10_000,
 });
 
-export async function auditPage(after: string, signal: AbortSignal): Promise<Page<AuditEntry>> {
-  const from = after === "" ? "" : `&after=${encodeURIComponent(after)}`;
-  return json<Page<AuditEntry>>(`${base}/audit?limit=200${from}`, { signal });
+/** The filter as the server takes it. */
+export function auditQuery(filter: AuditFilter): URLSearchParams {
+  return new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== "") as [string, string][]);
+}
+
+export async function auditPage(filter: AuditFilter, after: string, signal: AbortSignal): Promise<Page<AuditEntry>> {
+  const query = auditQuery(filter);
+  query.set("limit", "200");
+  if (after !== "") query.set("after", after);
+  return json<Page<AuditEntry>>(`${base}/audit?${query.toString()}`, { signal });
 }

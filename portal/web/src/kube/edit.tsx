@@ -8,6 +8,7 @@ import { Button, CopyButton } from "../ui/controls";
 import { Dialog } from "../ui/dialog";
 import { ErrorNote, Note, Skeleton, toast } from "../ui/feedback";
 import { type KubeObject, type Resource, replace } from "./client";
+import { merge } from "./merge";
 
 const Editor = lazy(() => import("./editor"));
 
@@ -47,9 +48,27 @@ export default function Edit({ environment, resource, namespace, object }: { env
   const current = useMemo(() => yamlOf(object), [object]);
   const cannot = resource.verbs.includes("update") ? undefined : "This kind cannot be changed";
   const stale = editing !== null && editing.base.metadata.resourceVersion !== object.metadata.resourceVersion;
+  const [conflicts, setConflicts] = useState<string[]>([]);
   const begin = (): void => {
     setError(undefined);
+    setConflicts([]);
     setEditing({ base: object, text: current, round: (editing?.round ?? 0) + 1 });
+  };
+  /** What was changed here, in the newest state. */
+  const bring = (): void => {
+    if (!editing) return;
+    try {
+      // What the server counts is the newest one's, whatever is written here.
+      const plain = (of: KubeObject): KubeObject => ({ ...of, metadata: { ...of.metadata, resourceVersion: "" } });
+      const merged = merge(plain(parse(yamlOf(editing.base)) as KubeObject), plain(objectOf(editing.text, editing.base)), plain(parse(current) as KubeObject));
+      const value = merged.value as KubeObject;
+      setConflicts(merged.conflicts);
+      setError(undefined);
+      setReview(null);
+      setEditing({ base: object, text: yamlOf({ ...value, metadata: { ...value.metadata, ...(object.metadata.resourceVersion === undefined ? {} : { resourceVersion: object.metadata.resourceVersion }) } }), round: editing.round + 1 });
+    } catch (caught) {
+      setError(caught);
+    }
   };
   const attempt = async (what: () => Promise<void>): Promise<void> => {
     setBusy(true);
@@ -99,12 +118,20 @@ export default function Edit({ environment, resource, namespace, object }: { env
       </div>
       {stale && (
         <Note kind="busy" icon="warning">
-          <span>It has changed since you began. What you apply is refused then: take the newest state, and make your change again.</span>
-          <span>
+          <span>Somebody else has changed it since you began. What you apply is refused then.</span>
+          <span className="chips">
+            <Button small kind="primary" onPress={bring}>
+              Bring your changes to the newest
+            </Button>
             <Button small onPress={begin}>
-              Begin again from the newest
+              Begin again without them
             </Button>
           </span>
+        </Note>
+      )}
+      {editing !== null && !stale && conflicts.length > 0 && (
+        <Note kind="bad" icon="warning">
+          <span>Both of you changed {conflicts.join(", ")}. Yours is below: look at the review before you apply it.</span>
         </Note>
       )}
       {error !== undefined && review === null && <ErrorNote error={error} />}
@@ -126,7 +153,7 @@ export default function Edit({ environment, resource, namespace, object }: { env
               <Editor label="Changes" text={review.after} against={review.before} readOnly />
             </Suspense>
           )}
-          {error !== undefined && <ErrorNote error={error instanceof Problem && error.status === 409 ? new Error(`${error.message}. Close this, begin again from the newest, and make your change there.`) : error} />}
+          {error !== undefined && <ErrorNote error={error instanceof Problem && error.status === 409 ? new Error(`${error.message}. Close this, and bring your changes to the newest.`) : error} />}
           <div className="buttons">
             <Button onPress={() => setReview(null)}>Back</Button>
             <Button kind="primary" disabledReason={busy ? "The server is asked" : review.before === review.after ? "Nothing would change" : undefined} onPress={() => void apply()}>

@@ -3,6 +3,7 @@ import { type KubeObject, type Resource, type TableRow, collectionPath, lines, o
 import { objectOf, yamlOf } from "./edit";
 import { sections } from "./kinds";
 import { withoutEscapes } from "./logs";
+import { merge } from "./merge";
 import { applied, asTable } from "./watch";
 
 const resource = (group: string, plural: string, more: Partial<Resource> = {}): Resource => ({ group, version: "v1", plural, kind: plural, namespaced: true, verbs: ["list", "update"], shortNames: [], subresources: [], ...more });
@@ -64,4 +65,17 @@ test("an edit stays the same object", () => {
 
 test("what colours a terminal is no text", () => {
   expect(withoutEscapes("\u001b[1;31mred\u001b[0m \u001b]0;title\u0007plain")).toBe("red plain");
+});
+
+test("changes of two people meet in one object", () => {
+  const base = { metadata: { labels: { a: "1" } }, spec: { replicas: 1, image: "web:1", gone: true }, list: [1] };
+  const mine = { metadata: { labels: { a: "1", mine: "1" } }, spec: { replicas: 3, image: "web:1" }, list: [1, 2] };
+  const theirs = { spec: { image: "web:2", replicas: 1, gone: true }, metadata: { labels: { a: "2" } }, list: [1], status: {} };
+  expect(merge(base, mine, theirs)).toEqual({
+    value: { metadata: { labels: { a: "2", mine: "1" } }, spec: { replicas: 3, image: "web:2" }, list: [1, 2], status: {} },
+    conflicts: [],
+  });
+  expect(merge(base, { ...base, spec: { ...base.spec, replicas: 3 }, list: [2] }, { ...base, spec: { ...base.spec, replicas: 2 }, list: [3] })).toMatchObject({ value: { spec: { replicas: 3 }, list: [2] }, conflicts: ["spec.replicas", "list"] });
+  expect(merge({ a: 1 }, { a: 1 }, {}).value, "what they took away stays away").toEqual({});
+  expect(merge({ a: 1 }, { a: 2 }, {}), "unless it was changed here").toEqual({ value: { a: 2 }, conflicts: ["a"] });
 });

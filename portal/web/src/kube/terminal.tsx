@@ -29,27 +29,47 @@ export function ending(status: { status?: string; message?: string; details?: { 
   return code === undefined ? (status.message ?? "The session has ended.") : `The command has ended with code ${code}.`;
 }
 
-/**
- * The document as xterm.js sees it. It makes style elements, which the policy of the page forbids; it gets elements that mean nothing, and
- * their text becomes style sheets of the document.
- */
-function quietDocument(sheets: Set<CSSStyleSheet>): Document {
-  const styleElement = (): HTMLElement => {
-    const element = document.createElement("span");
-    element.hidden = true;
-    const sheet = new CSSStyleSheet();
-    sheets.add(sheet);
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-    new MutationObserver(() => sheet.replaceSync(element.textContent)).observe(element, { childList: true, characterData: true, subtree: true });
-    return element;
+/** An element that means nothing, for one of style, which the policy of the page forbids: its text becomes a style sheet of the document. */
+function quietStyle(sheets: Set<CSSStyleSheet>): HTMLElement {
+  const element = document.createElement("span");
+  element.hidden = true;
+  const sheet = new CSSStyleSheet();
+  sheets.add(sheet);
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  new MutationObserver(() => sheet.replaceSync(element.textContent)).observe(element, { childList: true, characterData: true, subtree: true });
+  return element;
+}
+
+/** An element whose attribute `style`, which the policy forbids to set as text, is set as properties. */
+function withStyle(element: HTMLElement): HTMLElement {
+  const set = element.setAttribute.bind(element);
+  element.setAttribute = (name, value) => {
+    if (name === "style") element.style.cssText = value;
+    else set(name, value);
   };
-  return new Proxy(document, {
-    get(target, key) {
-      if (key === "createElement") return (name: string) => (name === "style" ? styleElement() : target.createElement(name));
-      const value: unknown = Reflect.get(target, key, target);
-      return typeof value === "function" ? (value.bind(target) as unknown) : value;
-    },
-  });
+  return element;
+}
+
+let terminals = 0;
+/** Sheets of the terminal that is being opened. */
+let opening: Set<CSSStyleSheet> | null = null;
+
+function create(name: string): HTMLElement {
+  const element = document.createElementNS("http://www.w3.org/1999/xhtml", name.toLowerCase());
+  return name === "span" ? withStyle(element) : element;
+}
+
+/**
+ * While there are terminals, what the document makes for xterm.js keeps to the policy of the page: its renderer takes the window's document
+ * whatever document it is given.
+ */
+function beQuiet(): () => void {
+  terminals += 1;
+  Object.defineProperty(document, "createElement", { configurable: true, value: (name: string) => (name === "style" && opening ? quietStyle(opening) : create(name)) });
+  return () => {
+    terminals -= 1;
+    if (terminals === 0) Reflect.deleteProperty(document, "createElement");
+  };
 }
 
 export default function Terminal({ environment, namespace, pod, container, command }: { environment: string; namespace: string; pod: string; container: string; command: string[] }) {
@@ -63,7 +83,6 @@ export default function Terminal({ environment, namespace, pod, container, comma
     setStatus("connecting");
     const sheets = new Set<CSSStyleSheet>();
     const terminal = new Xterm({
-      documentOverride: quietDocument(sheets),
       fontFamily: 'ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace',
       fontSize: 13,
       cursorBlink: true,
@@ -72,7 +91,10 @@ export default function Terminal({ environment, namespace, pod, container, comma
     });
     const fit = new FitAddon();
     terminal.loadAddon(fit);
+    const loud = beQuiet();
+    opening = sheets;
     terminal.open(element);
+    opening = null;
     const query = new URLSearchParams({ container, stdin: "true", stdout: "true", tty: "true" });
     words.split(" ").forEach((word) => query.append("command", word));
     const path = kube(environment, `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec?${query.toString()}`);
@@ -107,6 +129,7 @@ export default function Terminal({ environment, namespace, pod, container, comma
       typed.dispose();
       socket.close();
       terminal.dispose();
+      loud();
       document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !sheets.has(sheet));
     };
   }, [environment, namespace, pod, container, words, attempt]);

@@ -49,8 +49,10 @@ export function parameterValue(parameter: Parameter, text: string): unknown {
   return text;
 }
 
-export function defaultText(parameter: Parameter): string {
-  const { default: value } = parameter;
+/** A value as the field of its parameter shows it. */
+export function parameterText(parameter: Parameter, value: unknown): string {
   if (value === undefined || value === null) return parameter.type === "boolean" ? "false" : "";
   return typeof value === "string" ? value : JSON.stringify(value);
 }
+
+export const defaultText = (parameter: Parameter): string => parameterText(parameter, parameter.default);

@@ -1,15 +1,16 @@
 // A new environment: pick a template, say what differs from its defaults, go.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { json } from "../api/client";
-import { environmentsQuery, projectsQuery, templatesQuery } from "../api/queries";
-import type { CreateEnvironment, Environment, Parameter, Template } from "../api/types";
+import { approvalPath, needsReason, orApproval } from "../api/approvals";
+import { environmentsQuery, permissionsQuery, projectsQuery, resourcesQuery, templatesQuery } from "../api/queries";
+import type { Binding, CreateEnvironment, Environment, EnvironmentKind, Resource, Template } from "../api/types";
 import { shell } from "../lib/format";
 import { defaultText, nameProblem, parameterProblem, parameterValue } from "../lib/parameters";
 import { navigate, useQueryValue } from "../lib/router";
-import { Button, Copy, SelectField, Switch, TextArea, TextField } from "../ui/controls";
+import { Button, Copy, SelectField, TextArea, TextField } from "../ui/controls";
 import { Empty, ErrorNote, Loaded } from "../ui/feedback";
 import { Page, Panel } from "../ui/page";
+import { ParameterField, bySection } from "./parameter-field";
 
 export default function Create() {
   const templates = useQuery(templatesQuery);
@@ -54,6 +55,16 @@ function Wizard({ templates }: { templates: Template[] }) {
   const projects = useQuery(projectsQuery);
   const [project, setProject] = useQueryValue("project");
   const template = templates.find((each) => each.name === chosen);
+  const [kind, setKind] = useState<EnvironmentKind>("mocked");
+  const [bindings, setBindings] = useState<Record<string, string>>({});
+  const [expires, setExpires] = useState("");
+  const needed = template?.bindings ?? [];
+  const bound: Choices = needed.length === 0 || kind === "mocked" ? {} : { kind, bindings: Object.fromEntries(needed.map((each) => [each.name, bindings[each.name] ?? ""])) };
+  const unbound = Object.values(bound.bindings ?? {}).includes("");
+  const expiresError = expires === "" || /^(\d+[smhd])+$/.test(expires) ? undefined : "Write 12h, 7d or 1d12h";
+  const versionError = version === "" || /^v?1\.\d+$/.test(version) ? undefined : "A minor version, such as 1.35";
+  const may = useQuery(permissionsQuery({ project: project === "" ? "default" : project }));
+  const missing = may.data?.includes("environments.create") === false ? `You need environments.create in ${project === "" ? "default" : project}: ask a maintainer of the project, or choose another one` : undefined;
   const taken = environments.data?.some((e) => e.name === name) === true;
   const nameError = nameProblem(name) ?? (taken ? "There is one of that name" : undefined);
   const problems = useMemo(() => {
@@ -64,15 +75,21 @@ function Wizard({ templates }: { templates: Template[] }) {
     }
     return all;
   }, [template, texts]);
+  const [reason, setReason] = useState("");
   const create = useMutation({
-    mutationFn: (body: CreateEnvironment) => json<Environment>("/api/v1/environments", { method: "POST", json: body }),
-    onSuccess: (environment) => {
-      cache.setQueryData(["environment", environment.name], environment);
+    mutationFn: (body: CreateEnvironment) => orApproval<Environment>("/api/v1/environments", body),
+    onSuccess: ({ made, approval }) => {
+      if (approval) {
+        navigate(approvalPath(approval));
+        return;
+      }
+      cache.setQueryData(["environment", made.name], made);
       void cache.invalidateQueries({ queryKey: ["environments"] });
-      navigate(`/environments/${environment.name}`);
+      navigate(`/environments/${made.name}`);
     },
   });
-  const wrong = nameError !== undefined || problems.size > 0;
+  const needsApproval = needsReason(create.error) || reason !== "";
+  const wrong = nameError !== undefined || problems.size > 0 || unbound || expiresError !== undefined || versionError !== undefined;
   const submit = (): void => {
     setTried(true);
     setNameTouched(true);
@@ -80,7 +97,16 @@ function Wizard({ templates }: { templates: Template[] }) {
       document.querySelector<HTMLElement>("[aria-invalid='true']")?.focus();
       return;
     }
-    create.mutate({ name, template: template.name, parameters: parametersOf(template, texts), ...(version === "" ? {} : { kubernetesVersion: version }), ...(project === "" ? {} : { project }) });
+    create.mutate({
+      name,
+      template: template.name,
+      parameters: parametersOf(template, texts),
+      ...(version === "" ? {} : { kubernetesVersion: version }),
+      ...(project === "" ? {} : { project }),
+      ...(expires === "" ? {} : { expiresAfter: expires }),
+      ...(reason === "" ? {} : { reason }),
+      ...bound,
+    });
   };
   return (
     <form
@@ -124,9 +150,11 @@ function Wizard({ templates }: { templates: Template[] }) {
             {projects.data && projects.data.length > 1 && (
               <SelectField label="Project" value={project} onChange={setProject} hint="Whose quota it counts to, and whose members may use it" options={[{ value: "", label: "default" }, ...projects.data.filter((each) => each.name !== "default").map((each) => ({ value: each.name, label: each.name }))]} />
             )}
-            <TextField label="Kubernetes version" value={version} onChange={setVersion} mono placeholder="the template's" hint="A minor version, such as 1.35" error={version === "" || /^v?1\.\d+$/.test(version) ? undefined : "A minor version, such as 1.35"} />
+            <TextField label="Kubernetes version" value={version} onChange={setVersion} mono placeholder="the template's" hint="A minor version, such as 1.35" error={versionError} />
+            <TextField label="Expires after" value={expires} onChange={setExpires} mono placeholder="as the template says" hint="Such as 12h or 7d; it is deleted then, unless it is extended" error={expiresError} />
           </div>
         </Panel>
+        {needed.length > 0 && <Dependencies needed={needed} kind={kind} onKind={setKind} bindings={bindings} tried={tried} onBind={(binding, resource) => setBindings((all) => ({ ...all, [binding]: resource }))} />}
         {template &&
           bySection(template.parameters).map(([section, parameters]) => (
             <Panel key={`${template.name}/${section}`} title={section === "" ? "Parameters" : section}>
@@ -153,12 +181,13 @@ function Wizard({ templates }: { templates: Template[] }) {
             </div>
           )}
           {create.error && <ErrorNote error={create.error} />}
-          <Button kind="primary" type="submit" disabledReason={create.isPending ? "It is being asked for" : undefined}>
-            {create.isPending ? "Creating…" : "Create environment"}
+          {needsApproval && <TextArea label="Why you need it" value={reason} onChange={setReason} rows={3} required hint="Whoever approves it reads this" />}
+          <Button kind="primary" type="submit" disabledReason={missing ?? (create.isPending ? "It is being asked for" : needsApproval && reason.trim() === "" ? "Say why you need it" : undefined)}>
+            {create.isPending ? "Creating…" : needsApproval ? "Ask for approval" : "Create environment"}
           </Button>
           <div className="stack tight">
             <h3>The same from a shell</h3>
-            <Copy label="Command" text={command(name, template, texts, version, project)} />
+            <Copy label="Command" text={command(name, template, texts, { version, project, expires, ...bound })} />
           </div>
         </div>
       </Panel>
@@ -166,51 +195,60 @@ function Wizard({ templates }: { templates: Template[] }) {
   );
 }
 
-/** The parameters under their headings, both in the order of the template. */
-export function bySection(parameters: Parameter[]): [string, Parameter[]][] {
-  const sections = new Map<string, Parameter[]>();
-  for (const parameter of parameters) sections.set(parameter.section ?? "", [...(sections.get(parameter.section ?? "") ?? []), parameter]);
-  return [...sections];
+/** Whether a template's dependencies are stand-ins or registered resources, and which. */
+function Dependencies({ needed, kind, onKind, bindings, onBind, tried }: { needed: Binding[]; kind: EnvironmentKind; onKind: (kind: EnvironmentKind) => void; bindings: Record<string, string>; onBind: (binding: string, resource: string) => void; tried: boolean }) {
+  const resources = useQuery(resourcesQuery);
+  const of = (binding: Binding): Resource[] => (resources.data ?? []).filter((each) => each.kind === binding.kind);
+  return (
+    <Panel title="What it depends on">
+      <div className="form">
+        <SelectField
+          label="Dependencies"
+          value={kind}
+          onChange={(value) => onKind(value as EnvironmentKind)}
+          hint={kind === "mocked" ? "Stand-ins that the template runs and fills with data" : "Resources that are registered with this server; each is tried before the environment is made"}
+          options={[
+            { value: "mocked", label: "mocked" },
+            { value: "real", label: "real" },
+          ]}
+        />
+        {kind === "real" &&
+          needed.map((binding) => (
+            <SelectField
+              key={binding.name}
+              label={binding.name}
+              value={bindings[binding.name] ?? ""}
+              required
+              hint={binding.help}
+              error={of(binding).length === 0 && resources.data ? `No ${binding.kind} is registered: an administrator adds one under Administration` : tried && (bindings[binding.name] ?? "") === "" ? "Choose one" : undefined}
+              onChange={(resource) => onBind(binding.name, resource)}
+              options={[{ value: "", label: `Choose a ${binding.kind}…` }, ...of(binding).map((each) => ({ value: each.name, label: `${each.name} (${each.host}:${each.port})` }))]}
+            />
+          ))}
+      </div>
+    </Panel>
+  );
+}
+
+export interface Choices {
+  version?: string;
+  project?: string;
+  expires?: string;
+  kind?: EnvironmentKind;
+  bindings?: Record<string, string>;
 }
 
 /** The command that does the same; passwords are left for its reader to fill in. */
-export function command(name: string, template: Template | undefined, texts: Record<string, string>, version: string, project = ""): string {
+export function command(name: string, template: Template | undefined, texts: Record<string, string>, { version = "", project = "", expires = "", kind = "mocked", bindings = {} }: Choices = {}): string {
   const words = ["vctl", "create", shell(name === "" ? "NAME" : name), "--template", shell(template?.name ?? "TEMPLATE")];
   if (project !== "") words.push("--project", shell(project));
   if (version !== "") words.push("--kubernetes-version", shell(version));
+  if (expires !== "") words.push("--expires-after", shell(expires));
+  if (kind === "real") words.push("--kind", "real");
+  for (const [binding, resource] of Object.entries(bindings)) words.push("--bind", shell(`${binding}=${resource === "" ? "RESOURCE" : resource}`));
   for (const [key, value] of Object.entries(template ? parametersOf(template, texts) : {})) {
     const secret = template?.parameters.some((p) => p.name === key && p.type === "password") === true;
     words.push("--set", shell(`${key}=${secret ? "PASSWORD" : typeof value === "string" ? value : JSON.stringify(value)}`));
   }
   return words.join(" ");
-}
-
-function ParameterField({ parameter, value, error, onChange }: { parameter: Parameter; value: string; error: string | undefined; onChange: (value: string) => void }) {
-  const common = { label: parameter.title ?? parameter.name, value, onChange, error, hint: parameter.help, required: parameter.required && parameter.default === undefined };
-  switch (parameter.type) {
-    case "boolean":
-      return (
-        <div className="field">
-          <span className="label">{common.label}</span>
-          <Switch selected={value === "true"} onChange={(selected) => onChange(String(selected))}>
-            {parameter.help || common.label}
-          </Switch>
-        </div>
-      );
-    case "choice":
-      return <SelectField {...common} options={[...(value === "" ? [{ value: "", label: "Choose…" }] : []), ...(parameter.choices ?? []).map((choice) => ({ value: choice, label: choice }))]} />;
-    case "number":
-      return <TextField {...common} inputMode="decimal" />;
-    case "password":
-      return <TextField {...common} type="password" />;
-    case "text":
-    case "multiline":
-      return (
-        <div className="wide">
-          <TextArea {...common} />
-        </div>
-      );
-    default:
-      return <TextField {...common} />;
-  }
 }

@@ -1,19 +1,34 @@
 // Projects: who belongs to them with which role, and how much of their quota is used.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { Problem, send } from "../api/client";
-import { projectPath, projectsQuery, rolesQuery, usageQuery } from "../api/queries";
-import type { Member, MemberKind, Project, ProjectSettings } from "../api/types";
+import { send } from "../api/client";
+import { projectPath, projectsQuery, replaceShown, templatesQuery, usageQuery } from "../api/queries";
+import type { Project, ProjectSettings, Quota } from "../api/types";
+import { useMay } from "../lib/may";
 import { Link } from "../lib/router";
-import { Button, Choice, TextField } from "../ui/controls";
-import { Dialog } from "../ui/dialog";
+import { Button, Menu, TextField } from "../ui/controls";
+import { Confirm } from "../ui/dialog";
 import { Empty, ErrorNote, Loaded, toast } from "../ui/feedback";
+import { FormDialog, words } from "../ui/form";
+import { Meter } from "../ui/meter";
 import { Facts, Page, Panel } from "../ui/page";
+import { AddMember, Members, alike } from "./members";
+import { QuotaFields, quotaOf, quotaProblem, quotaTexts } from "./quota";
 
 export default function Projects() {
   const query = useQuery(projectsQuery);
+  const may = useMay({});
+  const [creating, setCreating] = useState(false);
   return (
-    <Page title="Projects" sub="Who may do what, and how much of it.">
+    <Page
+      title="Projects"
+      sub="Who may do what, and how much of it."
+      actions={
+        <Button icon="plus" kind="primary" disabledReason={may("projects.create")} onPress={() => setCreating(true)}>
+          New project
+        </Button>
+      }
+    >
       <Loaded query={query}>
         {(projects) =>
           projects.length === 0 ? (
@@ -29,37 +44,46 @@ export default function Projects() {
           )
         }
       </Loaded>
+      {creating && <Create onClose={() => setCreating(false)} />}
     </Page>
   );
 }
 
-const alike = (a: Member, b: Member): boolean => a.kind === b.kind && a.name === b.name && a.role === b.role;
+const settingsOf = ({ title, members, allowedTemplates, allowedImages, quota, memberQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, quota, memberQuota });
 
 function One({ project }: { project: Project }) {
-  const [adding, setAdding] = useState(false);
+  const [asked, setAsked] = useState<"member" | "limits" | "delete" | null>(null);
   const [error, setError] = useState<unknown>();
   const cache = useQueryClient();
-  const change = async (members: Member[], said: string): Promise<void> => {
-    const { title, allowedTemplates, allowedImages, quota, memberQuota } = project;
-    const settings: ProjectSettings = { title, members, allowedTemplates, allowedImages, quota, memberQuota };
+  const may = useMay({ project: project.name });
+  const missing = may("projects.update");
+  const change = async (settings: Partial<ProjectSettings>, said: string): Promise<void> => {
     try {
       setError(undefined);
-      // Of what is shown: what somebody else has changed meanwhile is not overwritten.
-      await send(projectPath(project.name), { method: "PUT", json: settings, headers: { "if-match": `"${project.revision}"` } });
+      await replaceShown(projectPath(project.name), { ...settingsOf(project), ...settings }, project.revision);
       toast(said);
-    } catch (caught) {
-      setError(caught instanceof Problem && caught.status === 412 ? new Error("Somebody else has changed this project meanwhile. It was read again: make your change anew.") : caught);
     } finally {
       await cache.invalidateQueries({ queryKey: ["projects"] });
+      await cache.invalidateQueries({ queryKey: ["usage", project.name] });
     }
   };
+  const close = (): void => setAsked(null);
   return (
     <Panel
       title={project.name}
       actions={
-        <Button small icon="plus" onPress={() => setAdding(true)}>
-          Member
-        </Button>
+        <>
+          <Button small icon="plus" disabledReason={missing} onPress={() => setAsked("member")}>
+            Member
+          </Button>
+          <Menu
+            label={`More actions for ${project.name}`}
+            entries={[
+              { id: "limits", label: "Title and limits", icon: "settings", disabledReason: missing, onAction: () => setAsked("limits") },
+              { id: "delete", label: "Delete", icon: "trash", danger: true, disabledReason: project.name === "default" ? "This project always exists" : may("projects.delete"), onAction: () => setAsked("delete") },
+            ]}
+          />
+        </>
       }
     >
       <div className="stack">
@@ -68,20 +92,7 @@ function One({ project }: { project: Project }) {
         <UsageBars project={project.name} />
         <div className="stack tight">
           <h3>Members</h3>
-          {project.members.length === 0 ? (
-            <p className="faint">None besides the administrator of the server.</p>
-          ) : (
-            <ul className="stack tight">
-              {project.members.map((member) => (
-                <li key={`${member.kind}/${member.name}/${member.role}`} className="member">
-                  <span className="faint">{member.kind}</span>
-                  <span className="ellipsis">{member.name}</span>
-                  <span className="badge">{member.role}</span>
-                  <Button kind="quiet" small icon="close" label={`Remove ${member.name}`} onPress={() => void change(project.members.filter((each) => !alike(each, member)), `${member.name} was removed from ${project.name}`)} />
-                </li>
-              ))}
-            </ul>
-          )}
+          <Members members={project.members} missing={missing} onRemove={(member) => void change({ members: project.members.filter((each) => !alike(each, member)) }, `${member.name} was removed from ${project.name}`).catch(setError)} />
         </div>
         {(project.allowedTemplates.length > 0 || project.allowedImages.length > 0) && (
           <Facts
@@ -95,66 +106,91 @@ function One({ project }: { project: Project }) {
           <Link to={`/create?project=${encodeURIComponent(project.name)}`}>New environment in {project.name}</Link>
         </p>
       </div>
-      {adding && <AddMember project={project.name} onClose={() => setAdding(false)} onAdd={(member) => change([...project.members.filter((each) => !alike(each, member)), member], `${member.name} is a ${member.role} of ${project.name}`)} />}
+      {asked === "member" && <AddMember place={project.name} onClose={close} onAdd={(member) => change({ members: [...project.members.filter((each) => !alike(each, member)), member] }, `${member.name} has the role ${member.role} in ${project.name}`)} />}
+      {asked === "limits" && <Limits project={project} quotaReason={may("projects.quota")} onClose={close} onChange={(settings) => change(settings, `${project.name} was changed`)} />}
+      {asked === "delete" && (
+        <Confirm
+          title={`Delete project ${project.name}?`}
+          typed={project.name}
+          verb="Delete"
+          onClose={close}
+          onConfirm={async () => {
+            await send(projectPath(project.name), { method: "DELETE" });
+            toast(`${project.name} was deleted`);
+            await cache.invalidateQueries({ queryKey: ["projects"] });
+          }}
+        >
+          Its members lose what they have by it. It must have no environments.
+        </Confirm>
+      )}
     </Panel>
   );
 }
 
 function UsageBars({ project }: { project: string }) {
   const query = useQuery(usageQuery(project));
+  if (query.error) return <ErrorNote error={query.error} retry={() => void query.refetch()} />;
   if (!query.data) return null;
   const { quota, used } = query.data;
-  const rows: [string, number, number | undefined][] = [["Environments", used.environments, quota.environments]];
-  for (const [template, limit] of Object.entries(quota.templates ?? {})) rows.push([template, used.templates[template] ?? 0, limit]);
   return (
     <div className="stack tight">
-      {rows.map(([title, count, limit]) => (
-        <div key={title} className="stack tight">
-          <span className="usage">
-            <span>{title}</span>
-            <span className="number faint">{limit === undefined ? `${count}, no limit` : `${count} of ${limit}`}</span>
-          </span>
-          {limit !== undefined && (
-            <div className={count >= limit ? "bar full" : "bar"} role="meter" aria-label={title} aria-valuemin={0} aria-valuemax={limit} aria-valuenow={count}>
-              <span style={{ flexGrow: count }} />
-              <span className="rest" style={{ flexGrow: Math.max(limit - count, 0) }} />
-            </div>
-          )}
-        </div>
+      <Meter label="Environments" used={used.environments} limit={quota.environments} />
+      <Meter label="Awake" used={used.awake} limit={quota.awake} />
+      {Object.entries(quota.templates ?? {}).map(([template, limit]) => (
+        <Meter key={template} label={template} used={used.templates[template] ?? 0} limit={limit} />
       ))}
     </div>
   );
 }
 
-function AddMember({ project, onAdd, onClose }: { project: string; onAdd: (member: Member) => Promise<void>; onClose: () => void }) {
-  const roles = useQuery(rolesQuery);
-  const [kind, setKind] = useState<MemberKind>("user");
-  const [name, setName] = useState("");
-  const [role, setRole] = useState("developer");
-  const names = [...new Set([...(roles.data ?? []), role])];
+function Limits({ project, quotaReason, onChange, onClose }: { project: Project; quotaReason: string | undefined; onChange: (settings: Partial<ProjectSettings>) => Promise<void>; onClose: () => void }) {
+  const templates = useQuery(templatesQuery);
+  const [title, setTitle] = useState(project.title);
+  const [allowed, setAllowed] = useState(project.allowedTemplates.join(", "));
+  const [images, setImages] = useState(project.allowedImages.join(", "));
+  const [quota, setQuota] = useState(() => quotaTexts(project.quota));
+  const [member, setMember] = useState(() => quotaTexts(project.memberQuota));
+  const unknown = words(allowed).filter((each) => templates.data?.some((template) => template.name === each) === false);
+  const unknownText = unknown.length === 0 ? undefined : `There is no template ${unknown.join(", ")}`;
+  const quotas: { quota?: Quota } = quotaReason === undefined ? { quota: quotaOf(quota) } : {};
   return (
-    <Dialog title={`Add a member to ${project}`} onClose={onClose}>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (name !== "") void onAdd({ kind, name, role }).then(onClose);
-        }}
-      >
-        <div className="form">
-          <Choice label="What it is" value={kind} onChange={(value) => setKind(value as MemberKind)} options={["user", "group", "team"].map((each) => ({ value: each, label: each }))} />
-          <Choice label="Role" value={role} onChange={setRole} options={names.map((each) => ({ value: each, label: each }))} />
-          <div className="wide">
-            <TextField label="Name" value={name} onChange={setName} hint="Id of the user, or name of the group or team" required autoFocus mono />
-          </div>
-        </div>
-        <div className="buttons">
-          <Button onPress={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" disabledReason={name === "" ? "Give a name" : undefined}>
-            Add
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Title and limits of ${project.name}`}
+      verb="Change"
+      problem={unknownText ?? quotaProblem(quota) ?? quotaProblem(member)}
+      onClose={onClose}
+      onSubmit={() => onChange({ title, allowedTemplates: words(allowed), allowedImages: words(images), memberQuota: quotaOf(member), ...quotas })}
+    >
+      <TextField label="Title" value={title} onChange={setTitle} autoFocus />
+      <TextField label="Allowed templates" value={allowed} onChange={setAllowed} error={unknownText} hint="With commas; empty allows all" mono />
+      <TextField label="Allowed images of templates" value={images} onChange={setImages} hint="Patterns such as registry.example.com/team/*; empty allows all" mono />
+      <h3>All its environments together</h3>
+      {quotaReason === undefined ? <QuotaFields texts={quota} onChange={setQuota} /> : <p className="faint">{quotaReason}.</p>}
+      <h3>Each member</h3>
+      <QuotaFields texts={member} onChange={setMember} />
+    </FormDialog>
+  );
+}
+
+function Create({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [title, setTitle] = useState("");
+  const cache = useQueryClient();
+  const wrong = /^[a-z]([a-z0-9-]*[a-z0-9])?$/.test(name) && name.length <= 63 ? undefined : "Lower-case letters, digits and -, beginning with a letter";
+  return (
+    <FormDialog
+      title="New project"
+      verb="Create"
+      problem={name === "" ? "Give it a name" : wrong}
+      onClose={onClose}
+      onSubmit={async () => {
+        await send("/api/v1/projects", { method: "POST", json: { name, title } });
+        toast(`${name} was created: add its members`);
+        await cache.invalidateQueries({ queryKey: ["projects"] });
+      }}
+    >
+      <TextField label="Name" value={name} onChange={setName} error={name === "" ? undefined : wrong} required autoFocus mono />
+      <TextField label="Title" value={title} onChange={setTitle} />
+    </FormDialog>
   );
 }

@@ -1,17 +1,14 @@
-// The server: what it is, how it is, and a sign-in link for another browser.
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { json } from "../api/client";
-import { sessionQuery, statusQuery } from "../api/queries";
+// The server: what it is, and how it is.
+import { useQuery } from "@tanstack/react-query";
+import { statusQuery } from "../api/queries";
 import { bytes, moment } from "../lib/format";
 import { Link } from "../lib/router";
-import { Button, Copy } from "../ui/controls";
-import { Age, ErrorNote, Loaded } from "../ui/feedback";
+import { Copy } from "../ui/controls";
+import { Age, Loaded } from "../ui/feedback";
 import { Facts, Page, Panel } from "../ui/page";
 
 export default function Settings() {
   const status = useQuery(statusQuery);
-  const session = useQuery(sessionQuery);
-  const link = useMutation({ mutationFn: () => json<{ url: string; expiresAt: string }>("/api/v1/login-links", { method: "POST" }) });
   return (
     <Page title="Server">
       <div className="columns">
@@ -31,22 +28,6 @@ export default function Settings() {
               />
             )}
           </Loaded>
-        </Panel>
-        <Panel title="Your session">
-          <div className="stack">
-            <Facts
-              items={[
-                ["Signed in as", session.data?.actor ?? ""],
-                ["Role", session.data?.administrator ? "administrator of this server" : "member"],
-              ]}
-            />
-            <div className="stack tight">
-              <h3>Sign in another browser</h3>
-              <p className="soft">A link that works once, within ten minutes, as you.</p>
-              {link.data ? <Copy label="Sign-in link" text={link.data.url} /> : <div><Button onPress={() => link.mutate()} disabledReason={link.isPending ? "It is being made" : undefined}>Make a sign-in link</Button></div>}
-              {link.error && <ErrorNote error={link.error} />}
-            </div>
-          </div>
         </Panel>
         <Panel title="For programs">
           <div className="stack">

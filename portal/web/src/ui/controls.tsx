@@ -129,11 +129,11 @@ export function TextField({ label, value, onChange, hint, error, required, autoF
   );
 }
 
-export function TextArea({ label, value, onChange, hint, error, required }: FieldProps) {
+export function TextArea({ label, value, onChange, hint, error, required, rows = 6 }: FieldProps & { rows?: number }) {
   const { id, aria } = useField(error, hint);
   return (
     <Frame {...{ id, label, required, error, hint }}>
-      <textarea {...aria} className="input" rows={6} spellCheck={false} value={value} onChange={(event) => onChange(event.target.value)} />
+      <textarea {...aria} className="input" rows={rows} spellCheck={false} value={value} onChange={(event) => onChange(event.target.value)} />
     </Frame>
   );
 }
@@ -192,11 +192,15 @@ export interface MenuEntry {
   label: string;
   icon?: IconName;
   danger?: boolean;
-  disabled?: boolean;
+  /** Why it cannot be done now; it can still be reached, and says so. */
+  disabledReason?: string | undefined;
   onAction: () => void;
 }
 
 export function Menu({ label, icon = "more", entries, selected }: { label: string; icon?: IconName; entries: MenuEntry[]; selected?: string }) {
+  const act = (entry: MenuEntry | undefined): void => {
+    if (entry?.disabledReason === undefined) entry?.onAction();
+  };
   const choice = selected === undefined ? {} : ({ selectionMode: "single", selectedKeys: [selected], disallowEmptySelection: true } as const);
   return (
     <MenuTrigger>
@@ -204,11 +208,14 @@ export function Menu({ label, icon = "more", entries, selected }: { label: strin
         <Icon name={icon} />
       </AriaButton>
       <Popover className="popover" placement="bottom end" offset={4}>
-        <AriaMenu aria-label={label} {...choice} onAction={(key) => entries.find((entry) => entry.id === key)?.onAction()}>
+        <AriaMenu aria-label={label} {...choice} onAction={(key) => act(entries.find((entry) => entry.id === key))}>
           {entries.map((entry) => (
-            <MenuItem key={entry.id} id={entry.id} className={entry.danger ? "danger" : ""} isDisabled={entry.disabled ?? false} textValue={entry.label}>
+            <MenuItem key={entry.id} id={entry.id} className={entry.disabledReason !== undefined ? "off" : entry.danger ? "danger" : ""} textValue={entry.label}>
               {entry.icon && <Icon name={entry.icon} />}
-              {entry.label}
+              <span>
+                {entry.label}
+                {entry.disabledReason !== undefined && <span className="why">{entry.disabledReason}</span>}
+              </span>
             </MenuItem>
           ))}
         </AriaMenu>

@@ -18,7 +18,7 @@ console.warn = console.error;
 
 const CLIENT = 'kubernetes';
 const REDIRECT = 'https://client.example/callback';
-const GROUPS = { alice: ['developers', 'everyone'], bob: ['everyone'] };
+const GROUPS = { alice: ['developers', 'everyone'], bob: ['leads', 'everyone'] };
 
 const [certificate, key] = process.argv.slice(2, 4).map((path) => readFileSync(path));
 const [portal, secret] = process.argv.slice(4);
@@ -59,9 +59,12 @@ const answer = provider.callback();
 server.on('request', async (request, response) => {
   if (!request.url.startsWith('/interaction/')) return answer(request, response);
   try {
-    // Whoever asks is who they say they are: this is a test.
+    // Whoever asks is who they say they are: this is a test. Who does not say is asked, as people are.
     const { params } = await provider.interactionDetails(request, response);
-    await provider.interactionFinished(request, response, { login: { accountId: params.login_hint } });
+    const account = params.login_hint ?? new URL(request.url, issuer).searchParams.get('account');
+    if (account) return await provider.interactionFinished(request, response, { login: { accountId: account } });
+    response.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><html lang="en"><title>The company</title>
+<h1>The company</h1><form><label>Account <input name="account" autofocus></label> <button>Sign in</button></form>`);
   } catch (error) {
     response.writeHead(500).end(String(error));
   }
