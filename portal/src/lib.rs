@@ -144,6 +144,7 @@ pub(crate) struct Inner {
     pub(crate) auth: Auth,
     pub(crate) workers: Arc<dyn Workers>,
     pub(crate) usage: Usage,
+    pub(crate) once: http::Once,
 }
 
 impl Portal {
@@ -177,7 +178,19 @@ impl Portal {
         );
         let trail = Trail::new(environments.documents.clone(), clock.clone());
         let started_at = clock.now();
-        let inner = Inner { config, clock, tasks, started_at, access, trail, environments, auth, workers, usage };
+        let inner = Inner {
+            config,
+            clock,
+            tasks,
+            started_at,
+            access,
+            trail,
+            environments,
+            auth,
+            workers,
+            usage,
+            once: http::Once::new(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 

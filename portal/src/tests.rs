@@ -12,5 +12,6 @@ mod lifecycle;
 mod permissions;
 mod projects;
 mod quotas;
+mod rest;
 mod sign_in;
 mod updates;

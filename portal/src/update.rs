@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vctl_api::rest::{Job, Operation, Phase, UpdateEnvironment, UpdatePreview};
-use vctl_store::{Expect, Write};
+use vctl_store::{Expect, Revision, Write};
 
 use crate::{
     access::{documents::ProjectDoc, limits},
-    documents::{EnvironmentDoc, SecretsDoc, Stored, put},
+    documents::{EnvironmentDoc, SecretsDoc, Stored, put, unchanged},
     environments::{Caller, Environments},
     error::Error,
     jobs::{
@@ -79,8 +79,10 @@ impl Environments {
         caller: Caller<'_>,
         name: &str,
         request: &UpdateEnvironment,
+        if_revision: Option<Revision>,
     ) -> Result<Job, Error> {
         let prepared = self.prepare(name, request).await?;
+        unchanged(prepared.of.revision, if_revision)?;
         self.enqueue(caller, name, |stored, job| {
             if stored.revision != prepared.of.revision {
                 return Err(Error::Conflict(format!("environment {name:?} was changed at the same moment: try again")));

@@ -3,45 +3,60 @@
 use axum::{
     Json,
     extract::{Path, State},
-    response::IntoResponse,
 };
-use http::StatusCode;
 use vctl_api::rest::{Environment, Extend, Job, UpdateEnvironment, UpdatePreview};
 
-use super::{api::Answer, body::JsonBody, requester::Requester};
+use super::{
+    body::{IfMatch, JsonBody, or_current},
+    openapi::answers::Accepted,
+    requester::Requester,
+};
 use crate::{Portal, error::Error, sleep::Why};
 
-pub(super) async fn sleep(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
+pub(super) async fn sleep(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(name): Path<String>,
+) -> Result<Accepted<Job>, Error> {
     let environments = &portal.inner().environments;
     let why = Why { reason: "command", at: environments.now() };
     let job = environments.sleep(requester.caller(), &name, why).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }
 
-pub(super) async fn wake(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
+pub(super) async fn wake(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(name): Path<String>,
+) -> Result<Accepted<Job>, Error> {
     let environments = &portal.inner().environments;
     let why = Why { reason: "command", at: environments.now() };
     let job = environments.wake(requester.caller(), &name, why).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }
 
 pub(super) async fn extend(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     JsonBody(request): JsonBody<Extend>,
 ) -> Result<Json<Environment>, Error> {
-    portal.inner().environments.extend(requester.caller(), &name, request.period).await.map(Json)
+    let environments = &portal.inner().environments;
+    let extended = environments.extend(requester.caller(), &name, request.period, revision).await;
+    or_current(extended, environments.get(&name)).await.map(Json)
 }
 
 pub(super) async fn update(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     JsonBody(request): JsonBody<UpdateEnvironment>,
-) -> Answer {
-    let job = portal.inner().environments.update(requester.caller(), &name, &request).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+) -> Result<Accepted<Job>, Error> {
+    let environments = &portal.inner().environments;
+    let job = environments.update(requester.caller(), &name, &request, revision).await;
+    or_current(job, environments.get(&name)).await.map(Accepted)
 }
 
 pub(super) async fn preview(
@@ -60,7 +75,11 @@ pub(super) async fn cancel_job(
     portal.inner().environments.cancel_job(requester.caller(), &job).await.map(Json)
 }
 
-pub(super) async fn resume_job(State(portal): State<Portal>, requester: Requester, Path(job): Path<String>) -> Answer {
+pub(super) async fn resume_job(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(job): Path<String>,
+) -> Result<Accepted<Job>, Error> {
     let job = portal.inner().environments.resume_job(requester.caller(), &job).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }

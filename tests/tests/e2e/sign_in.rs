@@ -21,20 +21,20 @@ use crate::oidc::Provider;
 const SECRET: &str = "client-secret-of-this-test-0123456789";
 
 /// A browser: keeps cookies by site, and follows nothing by itself.
-struct Browser {
+pub(crate) struct Browser {
     http: reqwest::Client,
     runtime: tokio::runtime::Runtime,
-    cookies: BTreeMap<(String, String), String>,
+    pub(crate) cookies: BTreeMap<(String, String), String>,
 }
 
-struct Page {
-    status: StatusCode,
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
     location: Option<Url>,
     text: String,
 }
 
 impl Browser {
-    fn new(authorities: &[&std::path::Path]) -> Result<Self> {
+    pub(crate) fn new(authorities: &[&std::path::Path]) -> Result<Self> {
         let mut all = Vec::new();
         for path in authorities {
             all.extend(reqwest::Certificate::from_pem_bundle(&std::fs::read(path)?)?);
@@ -77,12 +77,12 @@ impl Browser {
         Ok(Page { status: response.0, location: location.map(|l| url.join(l)).transpose()?, text })
     }
 
-    fn get(&mut self, url: &Url) -> Result<Page> {
+    pub(crate) fn get(&mut self, url: &Url) -> Result<Page> {
         self.send(Method::GET, url, None)
     }
 
     /// From the portal to the provider, through it as somebody, and up to the provider's redirect, which is not followed.
-    fn up_to_callback(&mut self, start: &Url, account: &str) -> Result<Url> {
+    pub(crate) fn up_to_callback(&mut self, start: &Url, account: &str) -> Result<Url> {
         let page = self.get(start)?;
         ensure!(page.status == StatusCode::SEE_OTHER, "{start}: {} {}", page.status, page.text);
         let mut next = page.location.context("to the provider")?;
@@ -111,15 +111,29 @@ fn hidden(page: &str, name: &str) -> String {
     value.replace("&#x2f;", "/").replace("&amp;", "&")
 }
 
-fn api(browser: &mut Browser, portal: &Url, path: &str) -> Result<(StatusCode, Value)> {
+pub(crate) fn api(browser: &mut Browser, portal: &Url, path: &str) -> Result<(StatusCode, Value)> {
     let page = browser.get(&portal.join(path)?)?;
     Ok((page.status, serde_json::from_str(&page.text).unwrap_or(Value::Null)))
 }
 
-#[test]
-fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
+/// A platform whose people sign in at a provider.
+pub(crate) struct Company {
+    pub(crate) platform: Platform,
+    pub(crate) provider: Provider,
+    pub(crate) portal: Url,
+    _dir: tempfile::TempDir,
+}
+
+impl Company {
+    /// The authorities of both.
+    pub(crate) fn authorities(&self) -> [std::path::PathBuf; 2] {
+        [self.platform.data_dir().join("pki/ca.crt"), self.provider.authority.clone()]
+    }
+}
+
+/// Starts both. The provider wants to know the portal's address, and the portal the provider's: the portal starts twice.
+pub(crate) fn company() -> Result<Company> {
     vctl_runtime::serve::install_crypto_provider();
-    // The provider wants to know the portal's address, and the portal the provider's: it starts twice.
     let dir = tempfile::tempdir()?;
     let config = dir.path().join("oidc.yaml");
     std::fs::write(&config, "issuers: {corp: {url: 'https://localhost:1', clientId: vctl}}\n")?;
@@ -129,7 +143,7 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     let portal = Url::parse(&format!("https://{}", platform.address()))?;
     let portal_text = portal.as_str().trim_end_matches('/').to_owned();
     let portal_authority = platform.data_dir().join("pki/ca.crt");
-    let mut provider = Provider::start_for(dir.path(), Some((&portal_text, SECRET, &portal_authority)))?;
+    let provider = Provider::start_for(dir.path(), Some((&portal_text, SECRET, &portal_authority)))?;
     std::fs::write(dir.path().join("secret"), SECRET)?;
     std::fs::write(
         &config,
@@ -142,9 +156,16 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     )?;
     ensure!(platform.stop_server()? == 0, "the server stops");
     platform.start_server()?;
+    Ok(Company { platform, provider, portal, _dir: dir })
+}
 
-    let provider_authority = provider.authority.clone();
+#[test]
+fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
+    let company = company()?;
+    let [portal_authority, provider_authority] = company.authorities();
     let authorities = [portal_authority.as_path(), provider_authority.as_path()];
+    let Company { mut platform, mut provider, portal, _dir } = company;
+    let portal_text = portal.as_str().trim_end_matches('/').to_owned();
     let mut secrets = vec![SECRET.to_owned()];
     let mut alice = Browser::new(&authorities)?;
     let page = alice.get(&portal.join("/environments/x")?)?;
