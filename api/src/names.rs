@@ -1,11 +1,13 @@
 //! Names that people choose.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name of an environment and of its virtual cluster: a DNS-1123 label of at most 50 characters,
 /// so that host names derived from it stay within 63.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = "^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$", "examples" = ["my-env"]))]
 pub struct EnvironmentName(String);
 
 /// Why a name was refused.

@@ -12,6 +12,7 @@ mod usage;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -30,7 +31,7 @@ pub use self::{
 use crate::names::EnvironmentName;
 
 /// An environment: a virtual cluster made from a version of a template, with its jobs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Environment {
     /// Unique name; also the name of the virtual cluster.
@@ -88,7 +89,7 @@ fn default_project() -> String {
 }
 
 /// Ready pods of all pods.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodCounts {
     /// Pods whose Ready condition is true.
     pub ready: u32,
@@ -97,7 +98,7 @@ pub struct PodCounts {
 }
 
 /// Where an environment is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Asked for; its job has not finished.
     Creating,
@@ -116,8 +117,9 @@ pub enum Phase {
 }
 
 /// Body of `POST /api/v1/environments`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"name": "my-env", "template": "blank"}]))]
 pub struct CreateEnvironment {
     /// The name asked for. Checked by the server, so that its error can carry a suggestion.
     pub name: String,
@@ -151,7 +153,7 @@ pub struct CreateEnvironment {
 }
 
 /// Body of `PUT`, and answer of `GET /api/v1/environments/NAME/authentication`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Authentication {
     /// Whose tokens count besides the cluster's own: an `AuthenticationConfiguration` of `apiserver.config.k8s.io/v1`, or null.
@@ -160,7 +162,7 @@ pub struct Authentication {
 }
 
 /// Body of `POST /api/v1/environments/NAME/rotate-ca`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateCa {
     /// The old authority counts no more as soon as the new one signs. Ends an overlap that is under way.
@@ -172,7 +174,7 @@ pub struct RotateCa {
 }
 
 /// A template, with what a person can set.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Template {
     /// Unique name.
@@ -191,7 +193,7 @@ pub struct Template {
 }
 
 /// A parameter of a template.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Parameter {
     /// Its name, as in `--set name=value`.
@@ -232,7 +234,7 @@ pub struct Parameter {
 }
 
 /// Type of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterType {
     /// Text.
@@ -250,7 +252,7 @@ pub enum ParameterType {
 }
 
 /// A durable piece of work on an environment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Job {
     /// Unique id.
@@ -280,7 +282,7 @@ pub struct Job {
 }
 
 /// One line of a job's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
     /// When it was said.
@@ -292,7 +294,7 @@ pub struct LogLine {
 }
 
 /// Answer of `GET /api/v1/session`: who is asking.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     /// Who, as the audit trail says it.
@@ -308,7 +310,7 @@ pub struct Session {
 
 /// Data of an event of `GET /api/v1/events` (`text/event-stream`); the event's name is `change`; its id is only
 /// good for `Last-Event-ID`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Change {
     /// An environment was created or changed.
@@ -331,7 +333,7 @@ pub enum Change {
 }
 
 /// The file `server.json` in the data dir of a running server, by which local commands find it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFile {
     /// Base address, such as `https://127.0.0.1:8443`.
@@ -349,7 +351,7 @@ pub struct ServerFile {
 }
 
 /// What a job does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
     /// Creates an environment.
@@ -368,7 +370,7 @@ pub enum Operation {
 }
 
 /// Whether a job or step is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// Waiting for its turn.
@@ -384,7 +386,7 @@ pub enum JobState {
 }
 
 /// One step of a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// What it does, for people: `apply manifests`.
@@ -400,7 +402,7 @@ pub struct Step {
 }
 
 /// A machine or cluster that runs pods.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Worker {
     /// Name; also that of its Node in each environment.
@@ -422,7 +424,7 @@ pub struct Worker {
 }
 
 /// Answer of `GET /api/v1/status`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerStatus {
     /// Version of the server.
@@ -442,25 +444,26 @@ pub struct ServerStatus {
 }
 
 /// Answer of `GET /api/v1/environments/NAME/kubeconfig`: a kubeconfig as YAML text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kubeconfig {
     /// The kubeconfig.
     pub kubeconfig: String,
 }
 
 /// A page of a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
     /// Its items.
     pub items: Vec<T>,
-    /// Pass as `?after=` for the items that follow; none on the last page.
+    /// Pass as `?cursor=` for the items that follow; none on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
 /// An error as `application/problem+json` (RFC 9457).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// HTTP status.
     pub status: u16,
@@ -475,4 +478,7 @@ pub struct Problem {
     /// Request id to quote to an operator.
     #[serde(default, rename = "requestId")]
     pub request_id: String,
+    /// Of a 412: what is there now, so that both can be shown and merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<Box<serde_json::Value>>,
 }

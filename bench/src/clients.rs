@@ -48,6 +48,18 @@ impl Rest {
         Ok(body["kubeconfig"].as_str().map(str::to_owned))
     }
 
+    /// A list, as it comes.
+    pub(crate) async fn list(&self, what: &str, query: &str) -> Result<Vec<u8>> {
+        let url = format!("{}/{what}{query}", self.base);
+        let answer = self.client.get(url).bearer_auth(&self.token).send().await?;
+        let status = answer.status();
+        let body = answer.bytes().await?;
+        if !status.is_success() {
+            bail!("GET {what}{query}: {status}: {}", String::from_utf8_lossy(&body));
+        }
+        Ok(body.to_vec())
+    }
+
     /// How many environments are in a phase.
     pub(crate) async fn in_phase(&self, phase: &str) -> Result<usize> {
         let url = format!("{}/environments", self.base);

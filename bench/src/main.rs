@@ -16,6 +16,7 @@ mod pods;
 mod ports;
 mod process;
 mod reads;
+mod rest;
 mod samples;
 mod target;
 mod watch;
@@ -62,6 +63,12 @@ enum Command {
         #[arg(long, default_value_t = 2000)]
         count: u32,
     },
+    /// Lists of the REST API with many environments.
+    Rest {
+        /// Environments to create.
+        #[arg(long, default_value_t = 10_000)]
+        count: u32,
+    },
     /// An API server, ours or any other: creates, reads, lists, watches. It makes (and empties) the namespace `bench`.
     Api {
         /// The server, and who to be there [default: a platform of our own]
@@ -96,6 +103,7 @@ async fn main() -> Result<()> {
         Command::Memory { count } => memory::run(count).await,
         Command::Pods { count } => pods::run(count).await,
         Command::Fleet { count } => fleet::run(count).await,
+        Command::Rest { count } => rest::run(count).await,
         Command::Api { kubeconfig, server_pid, peers, seconds, only, clients } => {
             let plan = peers::Plan { seconds, peers, pid: server_pid, parts: only, clients };
             let Some(kubeconfig) = kubeconfig else { return peers::ours(plan).await };
@@ -108,7 +116,8 @@ async fn main() -> Result<()> {
             pods::run(20).await?;
             let clients = CLIENTS.to_vec();
             peers::ours(peers::Plan { seconds: 3, peers: true, pid: None, parts: Vec::new(), clients }).await?;
-            fleet::run(2000).await
+            fleet::run(2000).await?;
+            rest::run(10_000).await
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The portal's state: typed documents in the store's system tenant, cluster-scoped, JSON.
 
+mod read;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -22,6 +24,8 @@ use crate::{
     },
     error::Error,
 };
+
+pub(crate) use read::Read;
 
 /// A kind of document.
 pub(crate) trait Document: Serialize + DeserializeOwned {
@@ -312,6 +316,17 @@ pub(crate) fn put<T: Document>(document: &T, expect: Expect) -> Result<Write, Er
     let value = serde_json::to_vec(document)
         .map_err(|e| Error::Internal(format!("a document of {} cannot be written: {e}", T::RESOURCE)))?;
     Ok(Write { key: key::<T>(document.name()), expect, value: Some(value.into()) })
+}
+
+/// What `If-Match` asks for.
+///
+/// # Errors
+/// [`Error::Changed`] when it is another revision.
+pub(crate) fn unchanged(current: Revision, wanted: Option<Revision>) -> Result<(), Error> {
+    match wanted {
+        Some(wanted) if wanted != current => Err(Error::Changed { current }),
+        _ => Ok(()),
+    }
 }
 
 /// The write that removes a document.

@@ -24,7 +24,7 @@ pub(crate) use self::{
 use crate::{
     access::{Access, quota::Demand},
     audit::{Subject, entry},
-    documents::{Documents, EnvironmentDoc, JobDoc, Stored, put},
+    documents::{Documents, EnvironmentDoc, JobDoc, Read, Stored, put, unchanged},
     error::Error,
     jobs,
     ports::ControlPlanes,
@@ -56,6 +56,8 @@ pub struct Environments {
     pub(crate) access: Access,
     /// Those who add to what a quota limits go one after the other: they would only meet each other's writes.
     counting: Arc<tokio::sync::Mutex<()>>,
+    /// What lists have read.
+    pub(crate) read: Arc<Read<EnvironmentDoc>>,
 }
 
 impl Environments {
@@ -67,7 +69,8 @@ impl Environments {
         access: Access,
     ) -> Self {
         let registry = Registry::new(catalog, documents.clone());
-        Self { documents, registry, planes, clock, access, counting: Arc::default() }
+        let (counting, read) = Default::default();
+        Self { documents, registry, planes, clock, access, counting, read }
     }
 
     /// One environment, which the caller may see.
@@ -111,9 +114,7 @@ impl Environments {
     pub async fn delete(&self, caller: Caller<'_>, name: &str, if_revision: Option<Revision>) -> Result<Job, Error> {
         for _ in 0..CONFLICT_TRIES {
             let stored = self.stored(name).await?;
-            if if_revision.is_some_and(|wanted| wanted != stored.revision) {
-                return Err(Error::Changed { current: stored.revision });
-            }
+            unchanged(stored.revision, if_revision)?;
             let previous = self.documents.get::<JobDoc>(&stored.value.job).await?;
             if stored.value.phase == Phase::Deleting
                 && let Some(job) = &previous

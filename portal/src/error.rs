@@ -36,10 +36,20 @@ pub enum Error {
     #[error("{0}")]
     Conflict(String),
     /// `If-Match` does not hold.
-    #[error("the environment has changed (its revision is {current}): read it again and decide anew")]
+    #[error("it has changed (its revision is {current}): read it again and decide anew")]
     Changed {
         /// Revision it has now.
         current: u64,
+    },
+    /// `If-Match` does not hold, and this is what is there now.
+    #[error(
+        "it has changed (its revision is {current}): `current` is what it is now; decide anew, and send the change with its ETag"
+    )]
+    Stale {
+        /// Revision it has now.
+        current: u64,
+        /// As it would be read now.
+        now: Box<serde_json::Value>,
     },
     /// What was asked for makes no sense; `kind` is a short name of what is wrong with it.
     #[error("{detail}")]

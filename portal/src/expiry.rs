@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use vctl_api::rest::{Environment, ExpiryPolicy, Period, Phase};
-use vctl_store::{Expect, StoreError};
+use vctl_store::{Expect, Revision, StoreError};
 
 use crate::{
     audit::{Subject, entry},
-    documents::{EnvironmentDoc, put},
+    documents::{EnvironmentDoc, put, unchanged},
     environments::{CONFLICT_TRIES, Caller, Environments},
     error::Error,
 };
@@ -73,9 +73,16 @@ impl Environments {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Invalid`] beyond what the template allows; [`Error::Conflict`] while it is deleted.
-    pub(crate) async fn extend(&self, caller: Caller<'_>, name: &str, period: Period) -> Result<Environment, Error> {
+    pub(crate) async fn extend(
+        &self,
+        caller: Caller<'_>,
+        name: &str,
+        period: Period,
+        if_revision: Option<Revision>,
+    ) -> Result<Environment, Error> {
         for _ in 0..CONFLICT_TRIES {
             let stored = self.stored(name).await?;
+            unchanged(stored.revision, if_revision)?;
             let mut doc = stored.value;
             if doc.phase == Phase::Deleting {
                 return Err(Error::Conflict(format!("environment {name:?} is being deleted: create it again")));

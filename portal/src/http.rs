@@ -12,9 +12,13 @@ mod backup;
 mod body;
 mod events;
 mod guard;
+mod idempotency;
 mod kube;
 mod lifecycle;
+mod listing;
+mod logins;
 mod oauth;
+mod openapi;
 mod pages;
 mod permit;
 pub mod problem;
@@ -26,11 +30,14 @@ mod usage;
 mod users;
 mod webhooks;
 
-use axum::{
-    Router, middleware,
-    routing::{MethodFilter, MethodRouter, delete, get, on, patch, post, put},
-};
+use axum::{Router, middleware, routing::MethodFilter};
 
+pub(crate) use self::idempotency::Once;
+pub use self::openapi::document as openapi_document;
+use self::openapi::{
+    describe::Operation,
+    handler::{Handler, delete, get, on, patch, post, put},
+};
 use crate::{Portal, access::permission::Permission};
 
 /// Largest body of a request in bytes. Nothing that the API takes is near it.
@@ -76,7 +83,17 @@ pub struct Endpoint {
     pub path: &'static str,
     /// Who may call it.
     pub access: Access,
-    handler: MethodRouter<Portal>,
+    describe: fn(&mut Operation<'_>),
+    handler: axum::routing::MethodRouter<Portal>,
+}
+
+impl Endpoint {
+    /// Whether a request with an `Idempotency-Key` is done once. What goes into an environment is for its own API, and backups are too
+    /// large to compare; both can be repeated as they are.
+    fn is_idempotent(&self) -> bool {
+        let own = self.path.starts_with("/api/v1/") && self.access != Access::Public;
+        self.method == "POST" && own && !self.path.contains("/kube/") && !self.path.ends_with("/restore")
+    }
 }
 
 /// Every endpoint there is.
@@ -84,8 +101,8 @@ pub fn endpoints() -> Vec<Endpoint> {
     [pages(), environments(), kubernetes(), platform(), projects(), approvals()].into_iter().flatten().collect()
 }
 
-fn row(method: &'static str, path: &'static str, access: Access, handler: MethodRouter<Portal>) -> Endpoint {
-    Endpoint { method, path, access, handler }
+fn row(method: &'static str, path: &'static str, access: Access, handler: Handler) -> Endpoint {
+    Endpoint { method, path, access, describe: handler.describe, handler: handler.router }
 }
 
 fn pages() -> Vec<Endpoint> {
@@ -219,6 +236,9 @@ fn platform() -> Vec<Endpoint> {
         row("GET", "/api/v1/api-keys", Access::SignedIn, get(api_keys::list)),
         row("POST", "/api/v1/api-keys", Access::SignedIn, post(api_keys::create)),
         row("DELETE", "/api/v1/api-keys/{id}", Access::SignedIn, delete(api_keys::remove)),
+        row("GET", "/api/v1/logins", Access::SignedIn, get(logins::list)),
+        row("DELETE", "/api/v1/logins/{id}", Access::SignedIn, delete(logins::remove)),
+        row("GET", "/api/v1/openapi.json", Access::Public, get(openapi::serve)),
         row("GET", "/api/v1/users", platform(P::UsersList), get(users::list)),
         row("GET", "/api/v1/users/{id}", platform(P::UsersList), get(users::get)),
         row("PATCH", "/api/v1/users/{id}", platform(P::UsersUpdate), patch(users::change)),
@@ -244,6 +264,7 @@ fn projects() -> Vec<Endpoint> {
         row("PUT", "/api/v1/teams/{name}", platform(P::TeamsUpdate), put(access::put_team)),
         row("DELETE", "/api/v1/teams/{name}", platform(P::TeamsUpdate), delete(access::delete_team)),
         row("GET", "/api/v1/roles", Access::SignedIn, get(access::list_roles)),
+        row("GET", "/api/v1/roles/{name}", Access::SignedIn, get(access::get_role)),
         row("PUT", "/api/v1/roles/{name}", platform(P::RolesUpdate), put(access::put_role)),
         row("DELETE", "/api/v1/roles/{name}", platform(P::RolesUpdate), delete(access::delete_role)),
         row("GET", "/api/v1/platform", platform(P::PlatformGet), get(access::get_platform)),
@@ -296,7 +317,12 @@ pub(crate) fn for_administrator(portal: Portal, endpoints: Router) -> Router {
 
 pub(crate) fn router(portal: Portal) -> Router {
     let mut router = Router::new();
-    for Endpoint { path, access, handler, .. } in endpoints() {
+    for endpoint in endpoints() {
+        let once = endpoint.is_idempotent();
+        let Endpoint { path, access, mut handler, .. } = endpoint;
+        if once {
+            handler = handler.layer(middleware::from_fn_with_state(portal.clone(), idempotency::once));
+        }
         let handler = match access {
             Access::Public => handler,
             Access::SignedIn => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
@@ -309,7 +335,7 @@ pub(crate) fn router(portal: Portal) -> Router {
         router = router.route(path, handler);
     }
     // Unknown addresses say nothing to strangers either.
-    let unknown = get(api::unknown).fallback(api::unknown);
+    let unknown = axum::routing::get(api::unknown).fallback(api::unknown);
     let unknown = unknown.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in));
     router
         .fallback_service(unknown.with_state::<()>(portal.clone()))

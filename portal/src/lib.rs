@@ -155,6 +155,7 @@ pub(crate) struct Inner {
     pub(crate) auth: Auth,
     pub(crate) workers: Arc<dyn Workers>,
     pub(crate) usage: Usage,
+    pub(crate) once: http::Once,
 }
 
 impl Portal {
@@ -204,6 +205,7 @@ impl Portal {
             auth,
             workers,
             usage,
+            once: http::Once::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }

@@ -13,6 +13,7 @@ mod lifecycle;
 mod permissions;
 mod projects;
 mod quotas;
+mod rest;
 mod sign_in;
 mod updates;
 mod webhooks;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name of the project that always exists, and that environments belong to unless another is named.
 pub const DEFAULT_PROJECT: &str = "default";
 
 /// What environments are grouped by: who works in it, and what they may use.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Project {
     /// Unique name.
@@ -24,8 +25,9 @@ pub struct Project {
 }
 
 /// Body of `POST /api/v1/projects`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("examples" = [{"name": "web", "title": "The web team", "quota": {"environments": 10}}]))]
 pub struct CreateProject {
     /// The name asked for: a DNS-1123 label.
     pub name: String,
@@ -35,7 +37,7 @@ pub struct CreateProject {
 }
 
 /// What can be set of a project; body of `PUT /api/v1/projects/NAME`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectSettings {
     /// One line for lists.
@@ -59,7 +61,7 @@ pub struct ProjectSettings {
 }
 
 /// Somebody with a role.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Member {
     /// What the name is a name of.
@@ -71,7 +73,7 @@ pub struct Member {
 }
 
 /// What can be a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MemberKind {
     /// A user.
@@ -83,7 +85,7 @@ pub enum MemberKind {
 }
 
 /// How much there may be; what is not named is not limited.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Quota {
     /// Environments, asleep or awake.
@@ -107,7 +109,7 @@ pub struct Quota {
 }
 
 /// What is used of a quota.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Environments, asleep or awake.
@@ -129,7 +131,7 @@ pub struct Usage {
 }
 
 /// Answer of `GET /api/v1/projects/NAME/usage`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaUsage {
     /// What may be used.
@@ -186,7 +188,7 @@ pub struct LimitUsage {
 }
 
 /// People who are named together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Team {
     /// Unique name.
@@ -199,8 +201,9 @@ pub struct Team {
 }
 
 /// What can be set of a team; body of `PUT /api/v1/teams/NAME`, which makes it when it is not there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("examples" = [{"title": "Shop", "users": [], "groups": ["shop"]}]))]
 pub struct TeamSettings {
     /// One line for lists.
     #[serde(default)]
@@ -217,7 +220,7 @@ pub struct TeamSettings {
 }
 
 /// A named list of permissions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Role {
     /// Unique name.
@@ -232,8 +235,9 @@ pub struct Role {
 }
 
 /// What can be set of a role; body of `PUT /api/v1/roles/NAME`, which makes it when it is not there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("examples" = [{"title": "Looks on", "rules": ["environments.list", "environments.get"]}]))]
 pub struct RoleSettings {
     /// One line for lists.
     #[serde(default)]
@@ -243,7 +247,7 @@ pub struct RoleSettings {
 }
 
 /// What can be set of the platform; body of `PUT` and answer of `GET /api/v1/platform`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Platform {
     /// Who has which role everywhere.
@@ -258,7 +262,7 @@ pub struct Platform {
 }
 
 /// How an environment is shared with somebody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ShareAccess {
     /// They work in it as its administrator.
@@ -268,15 +272,16 @@ pub enum ShareAccess {
 }
 
 /// Body of `PUT /api/v1/environments/NAME/shares/USER`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"access": "readOnly"}]))]
 pub struct Share {
     /// What they may do.
     pub access: ShareAccess,
 }
 
 /// Answer of `GET /api/v1/permissions`: what the caller may do at a place.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Permissions {
     /// As `resource.verb`.

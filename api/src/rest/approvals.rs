@@ -1,12 +1,13 @@
 //! Approvals: rules for what needs one, requests, roles for a time, break-glass; and the webhooks that tell of them.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CreateEnvironment, EnvironmentKind, Period, UpdateEnvironment};
 
 /// Amounts of resources as Kubernetes writes quantities: `500m`, `8Gi`. What is not named is not said.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Amounts {
     /// Processors.
@@ -21,7 +22,7 @@ pub struct Amounts {
 }
 
 /// What is done with an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ApprovalOperation {
     /// It is created.
@@ -31,7 +32,7 @@ pub enum ApprovalOperation {
 }
 
 /// Where somebody must have `approvals.decide` to decide.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Approvers {
     /// In the project of the environment.
@@ -42,7 +43,7 @@ pub enum Approvers {
 }
 
 /// How large something must be for a rule to count. One of what is named is enough.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LargerThan {
     /// More processors than that are requested by what the template makes.
@@ -60,7 +61,7 @@ pub struct LargerThan {
 }
 
 /// What can be set of a rule: everything that is said must hold for it to count.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRuleSettings {
     /// One line for lists, and for those who have to wait.
@@ -103,7 +104,7 @@ fn one() -> u32 {
 }
 
 /// A rule for what needs approval.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRule {
     /// Name, unique among the platform's rules, or among those of its project.
@@ -119,7 +120,7 @@ pub struct ApprovalRule {
 }
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ApprovalKind {
     /// An environment.
@@ -133,7 +134,7 @@ pub enum ApprovalKind {
 }
 
 /// Where a request is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ApprovalState {
     /// It waits for an answer.
     Pending,
@@ -158,7 +159,7 @@ pub enum ApprovalState {
 }
 
 /// An answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// Yes.
@@ -168,7 +169,7 @@ pub enum Verdict {
 }
 
 /// Somebody's answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// Who.
@@ -185,7 +186,7 @@ pub struct Decision {
 }
 
 /// A rule that a request is held by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldingRule {
     /// `NAME`, or `PROJECT/NAME`.
@@ -197,7 +198,7 @@ pub struct HoldingRule {
 }
 
 /// What the caller may do with a request; [`ApprovalActions::why_not`] says why they may not decide.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalActions {
     /// Approve and deny it.
@@ -214,7 +215,7 @@ pub struct ApprovalActions {
 }
 
 /// A request for approval, with what became of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     /// Unique; sorts by time.
@@ -288,7 +289,7 @@ pub struct Approval {
 }
 
 /// Somebody has looked at what was done under break-glass.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
     /// Who.
@@ -301,7 +302,7 @@ pub struct Review {
 }
 
 /// Body of `POST /api/v1/approvals`: asks for a role in a project for a time. Of `POST /api/v1/break-glass`: takes it at once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestRole {
     /// The project.
@@ -317,7 +318,7 @@ pub struct RequestRole {
 }
 
 /// Body of what is done with a request: `approve`, `deny`, `withdraw`, `revoke`, `review`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Decide {
     /// Why. A denial, a revocation and a review must say it.
@@ -329,7 +330,7 @@ pub struct Decide {
 }
 
 /// Where requests are told of; for administrators of the platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
     /// Unique name.
@@ -345,7 +346,7 @@ pub struct Webhook {
 }
 
 /// What can be set of a webhook; body of `PUT /api/v1/webhooks/NAME`, which makes it when it is not there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookSettings {
     /// An address: `https://..`.
@@ -363,7 +364,7 @@ pub struct WebhookSettings {
 }
 
 /// A notification on its way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
     /// Its id, the same in every try: the header `webhook-id`.
@@ -385,7 +386,7 @@ pub struct Delivery {
 }
 
 /// Where a notification is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeliveryState {
     /// It is tried (again).
     Pending,

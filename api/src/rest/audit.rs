@@ -1,10 +1,11 @@
 //! The audit trail.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One entry of the audit trail.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
     /// Position in the trail; grows by time.
@@ -39,7 +40,7 @@ pub struct AuditEntry {
 }
 
 /// Answer of `GET /api/v1/audit/verify`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditVerification {
     /// Entries that were looked at.
@@ -57,7 +58,7 @@ pub struct AuditVerification {
 }
 
 /// A place at which the audit trail was changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditBreak {
     /// Key of the entry; empty when it is about entries that are not there.

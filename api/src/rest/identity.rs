@@ -1,10 +1,11 @@
 //! Who is signed in, by what, and what is made for them.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Answer of `POST /api/v1/login-links`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginLink {
     /// Opens the portal signed in; works once.
@@ -14,7 +15,7 @@ pub struct LoginLink {
 }
 
 /// Answer of `GET /api/v1/identity`: whoever asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityView {
     /// Stable id: `local-admin`, or `ISSUER-NAME:SUB`.
@@ -35,7 +36,7 @@ pub struct IdentityView {
 }
 
 /// Somebody whom an issuer has signed in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
     /// `ISSUER-NAME:SUB`.
@@ -57,7 +58,7 @@ pub struct User {
 }
 
 /// Body of `PATCH /api/v1/users/ID`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChangeUser {
     /// Whether nothing of theirs is to count.
@@ -65,7 +66,7 @@ pub struct ChangeUser {
 }
 
 /// What may be done with an API key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyVerb {
     /// Requests that change nothing; inside of environments, what a viewer may.
@@ -75,7 +76,7 @@ pub enum KeyVerb {
 }
 
 /// What an API key may be used for, within what its owner may.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scopes {
     /// What may be done.
@@ -89,8 +90,9 @@ pub struct Scopes {
 }
 
 /// Body of `POST /api/v1/api-keys`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"name": "ci", "scopes": {"verbs": ["read"]}, "expiresAt": "2030-01-01T00:00:00Z"}]))]
 pub struct CreateApiKey {
     /// What people call it.
     pub name: String,
@@ -101,7 +103,7 @@ pub struct CreateApiKey {
 }
 
 /// A key for programs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKey {
     /// Its id, which is no secret.
@@ -121,7 +123,7 @@ pub struct ApiKey {
 }
 
 /// Answer of `POST /api/v1/api-keys`: the only time that the key is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewApiKey {
     /// What it is.
@@ -131,8 +133,44 @@ pub struct NewApiKey {
     pub token: String,
 }
 
+/// A login of the command line on some machine: what `vctl login` makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientLogin {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// Id of the user whose it is.
+    pub user: String,
+    /// Who signed in, as the audit trail says it.
+    pub actor: String,
+    /// The machine, as it calls itself.
+    pub client: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last got an access token.
+    pub used_at: Timestamp,
+    /// When it ends unless it is used before.
+    pub expires_at: Timestamp,
+    /// This request came by it.
+    pub current: bool,
+}
+
+/// Answer of `POST /api/v1/environments/NAME/compact`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Compacted {
+    /// The oldest revision that can be read or watched from now on.
+    pub revision: u64,
+}
+
+/// Answer of `POST /api/v1/reencrypt`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reencrypted {
+    /// Values that were encrypted anew.
+    pub values: u64,
+}
+
 /// Body of `POST /api/v1/environments/NAME/token`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateEnvironmentToken {
     /// A token that outlives the session or login it was made with, for this many seconds (at most 30 days). None: one of ten minutes,
@@ -142,7 +180,7 @@ pub struct CreateEnvironmentToken {
 }
 
 /// Answer of `POST /api/v1/environments/NAME/token`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentToken {
     /// Bearer token for the Kubernetes API of the environment.
@@ -152,7 +190,7 @@ pub struct EnvironmentToken {
 }
 
 /// Answer of `POST /oauth/token` (RFC 6749, section 5.1).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenResponse {
     /// Short-lived: `Authorization: Bearer`.
     pub access_token: String,
@@ -168,7 +206,7 @@ pub struct TokenResponse {
 }
 
 /// Error of `/oauth` (RFC 6749, section 5.2, and RFC 8628, section 3.5).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OauthError {
     /// Short name: `invalid_grant`, `authorization_pending`, ..
     pub error: String,
@@ -177,7 +215,7 @@ pub struct OauthError {
 }
 
 /// Answer of `POST /oauth/device_authorization` (RFC 8628, section 3.2).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceAuthorization {
     /// What the command line asks with.
     pub device_code: String,

@@ -3,11 +3,13 @@
 use std::{fmt, str::FromStr};
 
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A length of time as people write it: `90s`, `30m`, `8h`, `7d`, `1h30m`. Whole seconds, at least one, at most ten years.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = "^([0-9]+[smhd])+$", "examples" = ["8h"]))]
 pub struct Period(u32);
 
 /// A text that is no [`Period`].
@@ -96,7 +98,7 @@ impl fmt::Display for Period {
 }
 
 /// When an environment sleeps by itself. Every part is optional.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SleepPolicy {
     /// After so much time without a request to its API. Requests of its own pods, controllers and workers do not count, nor do
@@ -115,7 +117,7 @@ pub struct SleepPolicy {
 }
 
 /// When an environment is deleted by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpiryPolicy {
     /// So long after it was asked for, unless it is extended.
@@ -129,7 +131,7 @@ pub struct ExpiryPolicy {
 }
 
 /// What happens to an environment at which time.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
     /// When it sleeps by itself.
@@ -156,8 +158,9 @@ pub struct Lifecycle {
 }
 
 /// Body of `POST /api/v1/environments/NAME/extend`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"period": "8h"}]))]
 pub struct Extend {
     /// The environment expires so long from now.
     pub period: Period,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an environment's dependencies are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EnvironmentKind {
     /// Stand-ins that the template runs and fills.
@@ -17,7 +18,7 @@ pub enum EnvironmentKind {
 }
 
 /// What a resource speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceKind {
     /// A database of Postgres.
@@ -29,7 +30,7 @@ pub enum ResourceKind {
 }
 
 /// A resource that environments can be bound to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
     /// Unique name.
@@ -56,8 +57,9 @@ pub struct Resource {
 }
 
 /// Body of `POST /api/v1/resources`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"name": "orders", "kind": "postgres", "host": "db.example.com", "user": "orders", "database": "orders"}]))]
 pub struct AddResource {
     /// Unique name: a DNS-1123 label.
     pub name: String,
@@ -83,7 +85,7 @@ pub struct AddResource {
 }
 
 /// What a resource answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeResult {
     /// It can be used.
@@ -95,7 +97,7 @@ pub struct ProbeResult {
 }
 
 /// A dependency of a template: a stand-in in environments of the kind `mocked`, a registered resource in those of the kind `real`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Binding {
     /// Its name, as in `--bind NAME=RESOURCE` and `{{ bindings.NAME.host }}`.
@@ -110,7 +112,7 @@ pub struct Binding {
 }
 
 /// Where a stand-in is, that manifests under `mocked/` run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StandIn {
     /// Its Service.
@@ -128,7 +130,7 @@ pub struct StandIn {
 }
 
 /// What manifests know of a binding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// What it speaks.
     pub kind: ResourceKind,

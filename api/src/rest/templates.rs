@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One version of a template.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateVersion {
     /// The template.
@@ -29,7 +30,7 @@ pub struct TemplateVersion {
 
 /// Body of `POST /api/v1/templates`: publishes a version, which stays as it is for ever. Publishing the same files again only
 /// adds the channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PublishTemplate {
     /// Its files by their path inside the template: `template.yaml`, `manifests/web.yaml`.
@@ -40,8 +41,9 @@ pub struct PublishTemplate {
 }
 
 /// Body of `POST /api/v1/environments/NAME/update`, and of `/update/preview`, which only tells what would change.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"to": "stable"}]))]
 pub struct UpdateEnvironment {
     /// Version or channel of the template to go to; the present version when nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +60,7 @@ pub struct UpdateEnvironment {
 }
 
 /// What an update would change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePreview {
     /// Version that it has.
@@ -70,7 +72,7 @@ pub struct UpdatePreview {
 }
 
 /// What becomes of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// It comes.
@@ -82,7 +84,7 @@ pub enum ChangeKind {
 }
 
 /// A change of one object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
     /// What becomes of it.

@@ -1,10 +1,11 @@
 //! What environments use of processors and memory, and how much their API is asked.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Answer of `GET /api/v1/environments/NAME/usage`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageSeries {
     /// Name of the environment.
@@ -20,7 +21,7 @@ pub struct UsageSeries {
 }
 
 /// What an environment used in one step of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsagePoint {
     /// When the step begins.
@@ -34,7 +35,7 @@ pub struct UsagePoint {
 }
 
 /// An item of the answer of `GET /api/v1/usage`: the last whole minute of an environment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentUsage {
     /// Name of the environment.

@@ -112,9 +112,16 @@ impl Access {
     /// Deletes a project that has no environments.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Conflict`] for the default project, and while there are environments.
-    pub(crate) async fn delete_project(&self, caller: Caller<'_>, permit: &Permit, name: &str) -> Result<(), Error> {
+    /// [`Error::NotFound`]; [`Error::Conflict`] for the default project, and while there are environments; [`Error::Changed`].
+    pub(crate) async fn delete_project(
+        &self,
+        caller: Caller<'_>,
+        permit: &Permit,
+        name: &str,
+        if_revision: Option<Revision>,
+    ) -> Result<(), Error> {
         let stored = self.project(permit, name).await?;
+        expected(stored.revision, if_revision)?;
         if name == DEFAULT_PROJECT {
             return Err(Error::Conflict(
                 "the project `default` always exists: delete its environments instead".to_owned(),

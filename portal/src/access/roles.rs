@@ -79,11 +79,32 @@ impl Access {
         Ok(own(&Stored { value: document, revision, created: revision }))
     }
 
+    /// One role.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] with near names.
+    pub(crate) async fn role(&self, name: &str) -> Result<Role, Error> {
+        let mut all = self.roles().await?;
+        match all.iter().position(|role| role.name == name) {
+            Some(found) => Ok(all.swap_remove(found)),
+            None => Err(Error::NotFound {
+                what: "role",
+                name: name.to_owned(),
+                nearest: nearest(name, all.iter().map(|r| r.name.as_str())),
+            }),
+        }
+    }
+
     /// Deletes a role that nobody has.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Conflict`] for a built-in role, and with where somebody has it.
-    pub(crate) async fn delete_role(&self, caller: Caller<'_>, name: &str) -> Result<(), Error> {
+    /// [`Error::NotFound`]; [`Error::Conflict`] for a built-in role, and with where somebody has it; [`Error::Changed`].
+    pub(crate) async fn delete_role(
+        &self,
+        caller: Caller<'_>,
+        name: &str,
+        if_revision: Option<Revision>,
+    ) -> Result<(), Error> {
         check_not_built_in(name)?;
         let policy: std::sync::Arc<Policy> = self.policy().await?;
         let stored = policy.roles.get(name).ok_or_else(|| Error::NotFound {
@@ -91,6 +112,7 @@ impl Access {
             name: name.to_owned(),
             nearest: nearest(name, policy.role_names()),
         })?;
+        expected(stored.revision, if_revision)?;
         let uses = policy.uses(|m| m.role == name);
         if let Some(why) = still_used("role", name, uses.iter().map(|(place, _)| place)) {
             return Err(why);

@@ -87,9 +87,16 @@ impl Access {
     /// Deletes a team that is a member of nothing.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Conflict`] with where it is a member.
-    pub(crate) async fn delete_team(&self, caller: Caller<'_>, permit: &Permit, name: &str) -> Result<(), Error> {
+    /// [`Error::NotFound`]; [`Error::Conflict`] with where it is a member; [`Error::Changed`].
+    pub(crate) async fn delete_team(
+        &self,
+        caller: Caller<'_>,
+        permit: &Permit,
+        name: &str,
+        if_revision: Option<Revision>,
+    ) -> Result<(), Error> {
         let seen = self.team(permit, name).await?;
+        expected(seen.revision, if_revision)?;
         let policy = self.policy().await?;
         let uses = policy.uses(|m| m.kind == MemberKind::Team && m.name == name);
         if let Some(why) = still_used("team", name, uses.iter().map(|(place, _)| place)) {

@@ -8,7 +8,7 @@ use vctl_api::rest::{
     Approval, ApprovalKind, ApprovalOperation, ApprovalState, CreateEnvironment, Environment, HoldingRule, Job,
     ParameterType, Period, RequestRole, UpdateEnvironment,
 };
-use vctl_store::{Expect, Write};
+use vctl_store::{Expect, Revision, Write};
 
 use super::{
     ANSWER_WITHIN, Approvals, BREAK_GLASS, LONGEST_BREAK_GLASS, LONGEST_ROLE, OPEN_LIMIT,
@@ -24,7 +24,7 @@ use crate::{
         role,
     },
     audit::{Subject, entry},
-    documents::{EnvironmentDoc, Stored, put},
+    documents::{EnvironmentDoc, Stored, put, unchanged},
     environments::{Besides, Caller, NewEnvironment},
     error::{Error, nearest},
     jobs,
@@ -124,9 +124,11 @@ impl Approvals {
         permit: &Permit,
         name: &str,
         request: UpdateEnvironment,
+        if_revision: Option<Revision>,
     ) -> Result<Asked<Job>, Error> {
         let reason = text("reason", &request.reason, false)?;
         let prepared = self.environments.prepare_update(name, &request, None).await?;
+        unchanged(prepared.of.revision, if_revision)?;
         let facts = facts_of_update(&prepared);
         let project = prepared.of.value.project.clone();
         let held = self.holding(&self.rules().await?, &project, &facts, caller.user).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vctl_api::rest::{Approval, ApprovalActions, ApprovalKind, ApprovalState, Approvers, Page};
+use vctl_api::rest::{Approval, ApprovalActions, ApprovalKind, ApprovalState, Approvers};
 
 use super::{
     Approvals,
@@ -23,20 +23,12 @@ use crate::{
 /// Which requests are wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// In one of these states; empty: all.
-    pub(crate) states: Vec<ApprovalState>,
-    pub(crate) kind: Option<ApprovalKind>,
-    pub(crate) project: Option<String>,
-    pub(crate) environment: Option<String>,
     /// The caller's own.
     pub(crate) mine: bool,
     /// Those that the caller can decide now.
     pub(crate) decidable: bool,
     /// Break-glass that nobody has looked at.
     pub(crate) unreviewed: bool,
-    /// Those before this one.
-    pub(crate) after: Option<String>,
-    pub(crate) limit: usize,
 }
 
 /// What decisions hang on, at one moment.
@@ -129,33 +121,26 @@ pub(super) fn view(stored: Stored<ApprovalDoc>, actions: ApprovalActions) -> App
 }
 
 impl Approvals {
-    /// A page of the requests that somebody may see, newest first.
-    pub(crate) async fn list(&self, permit: &Permit, wanted: &Wanted) -> Result<Page<Approval>, Error> {
+    /// The requests that somebody may see.
+    pub(crate) async fn list(&self, permit: &Permit, wanted: &Wanted) -> Result<Vec<Stored<ApprovalDoc>>, Error> {
         let (mut all, _) = self.environments.documents.list::<ApprovalDoc>().await?;
-        all.sort_by(|a, b| b.value.id.cmp(&a.value.id));
         let (policy, rules) = (self.environments.access.policy().await?, self.rules().await?);
         let moment = Moment { permit, policy: &policy, rules: &rules };
-        let is_wanted = |doc: &ApprovalDoc| {
+        all.retain(|stored| {
+            let doc = &stored.value;
             permit.on_approval(doc).contains(Permission::ApprovalsList)
-                && (wanted.states.is_empty() || wanted.states.contains(&doc.state))
-                && wanted.kind.is_none_or(|kind| kind == doc.kind)
-                && wanted.project.as_ref().is_none_or(|project| *project == doc.project)
-                && wanted.environment.as_ref().is_none_or(|name| Some(name) == doc.environment.as_ref())
                 && (!wanted.mine || doc.requested_by_id == permit.subject.user)
                 && (!wanted.unreviewed || doc.kind == ApprovalKind::BreakGlass && doc.review.is_none())
                 && (!wanted.decidable || doc.state == ApprovalState::Pending && moment.may_decide(doc).is_ok())
-                && wanted.after.as_ref().is_none_or(|after| doc.id < *after)
-        };
-        let mut items: Vec<Approval> = all
-            .into_iter()
-            .filter(|stored| is_wanted(&stored.value))
-            .take(wanted.limit + 1)
-            .map(|stored| moment.view(stored))
-            .collect();
-        let more = items.len() > wanted.limit;
-        items.truncate(wanted.limit);
-        let next = items.last().filter(|_| more).map(|last| last.id.clone());
-        Ok(Page { items, next })
+        });
+        Ok(all)
+    }
+
+    /// What somebody sees of them.
+    pub(crate) async fn views(&self, permit: &Permit, all: Vec<Stored<ApprovalDoc>>) -> Result<Vec<Approval>, Error> {
+        let (policy, rules) = (self.environments.access.policy().await?, self.rules().await?);
+        let moment = Moment { permit, policy: &policy, rules: &rules };
+        Ok(all.into_iter().map(|stored| moment.view(stored)).collect())
     }
 
     /// One request that somebody may see.

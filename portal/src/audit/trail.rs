@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::AuditEntry;
 use vctl_runtime::{clock::Clock, tasks::Tasks};
@@ -31,7 +32,7 @@ pub(crate) struct Trail {
 }
 
 /// Which entries.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Filter {
     /// By this actor.

@@ -6,12 +6,13 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use vctl_api::rest::TokenResponse;
+use vctl_api::rest::{ClientLogin, TokenResponse};
 use vctl_store::{Expect, StoreError, Write};
 
 use super::{Auth, Credential, Identity, Origin, digest, secret, secrets::id};
 use crate::{
     documents::{Document, audit, put, remove},
+    environments::Caller,
     error::Error,
 };
 
@@ -51,6 +52,13 @@ impl Document for ClientLoginDoc {
 }
 
 impl ClientLoginDoc {
+    fn view(self, asking: &Identity) -> ClientLogin {
+        let expires_at = (self.created_at + LOGIN_LIFE).min(self.used_at + LOGIN_IDLE);
+        let current = matches!(&asking.origin, Origin::ClientLogin(id) if *id == self.id);
+        let Self { id, user, actor, client, created_at, used_at, .. } = self;
+        ClientLogin { id, user, actor, client, created_at, used_at, expires_at, current }
+    }
+
     fn ended(&self, now: Timestamp) -> bool {
         now.duration_since(self.created_at) >= LOGIN_LIFE || now.duration_since(self.used_at) >= LOGIN_IDLE
     }
@@ -216,6 +224,36 @@ impl Auth {
             audit(self.clock.now(), &actor, "login.delete", &user, request_id, json!({"client": client}))?,
         ];
         self.settle(writes).await
+    }
+
+    /// The logins of a user that count; of all when none is named.
+    pub(crate) async fn logins(&self, user: Option<&str>, asking: &Identity) -> Result<Vec<ClientLogin>, Error> {
+        let now = self.clock.now();
+        let (all, _) = self.documents.list::<ClientLoginDoc>().await?;
+        let counting = all.into_iter().map(|l| l.value).filter(|l| !l.ended(now));
+        let theirs = counting.filter(|l| user.is_none_or(|user| l.user == user));
+        Ok(theirs.map(|l| l.view(asking)).collect())
+    }
+
+    /// Ends a login: one's own, or anybody's for the administrator. Counts from the next request on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also for somebody else's.
+    pub(crate) async fn delete_login(&self, caller: Caller<'_>, asking: &Identity, id: &str) -> Result<(), Error> {
+        let none = || Error::NotFound { what: "login", name: id.to_owned(), nearest: Vec::new() };
+        let found = self.documents.get::<ClientLoginDoc>(id).await?;
+        let own = found.filter(|l| l.value.user == asking.user || asking.is_local_admin()).ok_or_else(none)?;
+        let ClientLoginDoc { user, client, .. } = own.value;
+        let detail = json!({"client": client, "id": id});
+        let writes = vec![
+            remove::<ClientLoginDoc>(id, Expect::Any),
+            audit(self.clock.now(), caller.actor, "login.delete", &user, caller.request_id, detail)?,
+        ];
+        match self.documents.transact(writes).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::Conflict { .. }) => Err(none()),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Ends a login that was made with a code that has come twice.

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vctl_api::rest::User;
-use vctl_store::{Expect, StoreError};
+use vctl_store::{Expect, Revision, StoreError};
 
 use super::{ADMIN, Auth, Credential, Identity, Origin, Session};
 use crate::{
-    documents::{Document, Stored, audit, put, remove},
+    documents::{Document, Stored, audit, put, remove, unchanged},
     environments::Caller,
     error::{Error, nearest},
 };
@@ -51,7 +51,8 @@ impl UserDoc {
         Identity { user, actor, name, email, groups, session, credential, origin }
     }
 
-    fn view(stored: Stored<Self>) -> User {
+    /// What people see of them.
+    pub(crate) fn view(stored: Stored<Self>) -> User {
         let Self { id, issuer, name, email, groups, created_at, last_sign_in, disabled, .. } = stored.value;
         User { id, issuer, name, email, groups, created_at, last_sign_in, disabled }
     }
@@ -88,10 +89,6 @@ impl Auth {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub(crate) async fn user(&self, id: &str) -> Result<User, Error> {
-        self.stored_user(id).await.map(UserDoc::view)
-    }
-
     pub(crate) async fn stored_user(&self, id: &str) -> Result<Stored<UserDoc>, Error> {
         if let Some(stored) = self.documents.get::<UserDoc>(id).await? {
             return Ok(stored);
@@ -102,9 +99,18 @@ impl Auth {
     }
 
     /// Disables a user, or enables them again. What a disabled user has counts no more from the next request on.
-    pub(crate) async fn set_disabled(&self, caller: Caller<'_>, id: &str, disabled: bool) -> Result<User, Error> {
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Changed`] when `if_revision` is another one.
+    pub(crate) async fn set_disabled(
+        &self,
+        caller: Caller<'_>,
+        id: &str,
+        disabled: bool,
+        if_revision: Option<Revision>,
+    ) -> Result<Stored<UserDoc>, Error> {
         loop {
             let Stored { value, revision, created } = self.stored_user(id).await?;
+            unchanged(revision, if_revision)?;
             let value = UserDoc { disabled, ..value };
             let action = if disabled { "user.disable" } else { "user.enable" };
             let writes = vec![
@@ -112,7 +118,10 @@ impl Auth {
                 audit(self.clock.now(), caller.actor, action, id, caller.request_id, json!({"actor": value.actor}))?,
             ];
             match self.documents.transact(writes).await {
-                Ok(_) => return Ok(UserDoc::view(Stored { value, revision, created })),
+                Ok(revisions) => {
+                    let revision = revisions.first().copied().unwrap_or(revision);
+                    return Ok(Stored { value, revision, created });
+                }
                 Err(StoreError::Conflict { .. }) => {}
                 Err(e) => return Err(e.into()),
             }

@@ -1,12 +1,12 @@
 //! Whose tokens count in an environment.
 
 use serde_json::{Value, json};
-use vctl_store::{Expect, StoreError};
+use vctl_store::{Expect, Revision, StoreError};
 
 use super::{CONFLICT_TRIES, Caller, Environments};
 use crate::{
     audit::{Subject, entry},
-    documents::{EnvironmentDoc, put},
+    documents::{EnvironmentDoc, put, unchanged},
     error::Error,
 };
 
@@ -28,18 +28,20 @@ impl Environments {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Invalid`] with everything that is wrong with it; [`Error::Conflict`] unless the environment is
-    /// ready.
+    /// ready; [`Error::Changed`].
     pub async fn set_authentication(
         &self,
         caller: Caller<'_>,
         name: &str,
         configuration: Option<Value>,
+        if_revision: Option<Revision>,
     ) -> Result<(), Error> {
         if let Some(configuration) = &configuration {
             self.check_authentication(configuration)?;
         }
         for _ in 0..CONFLICT_TRIES {
             let stored = self.stored(name).await?;
+            unchanged(stored.revision, if_revision)?;
             self.check_free(&stored).await?;
             // The cluster first: what the environment says is then never more than what counts. Repeating it mends what was cut off.
             self.planes.set_authentication(&stored.value.name, configuration.clone()).await?;

@@ -50,6 +50,17 @@ impl Position {
     }
 }
 
+/// From where somebody follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// From now on.
+    Now,
+    /// After this.
+    After(Position),
+    /// From somewhere that is not known any more.
+    Unknown,
+}
+
 struct Watches {
     position: Position,
     environments: Watch,
@@ -97,27 +108,29 @@ impl Viewer {
 }
 
 impl Environments {
-    /// Changes that somebody may see after a position (none: from now on), each with its position, without end. When history has been missed a
+    /// Where it begins, and the changes from there that somebody may see, each with its position, without end. When history has been missed a
     /// [`Change::Reset`] comes first.
     ///
     /// # Errors
     /// When the store fails.
     pub(crate) async fn changes(
         &self,
-        after: Option<Position>,
+        since: Since,
         access: Access,
         permit: Permit,
-    ) -> Result<impl Stream<Item = (Position, Change)> + Send + use<>, Error> {
+    ) -> Result<(Position, impl Stream<Item = (Position, Change)> + Send + use<>), Error> {
         let now = Position::both(self.documents.revision().await?);
-        let (start, missed) = match after {
-            None => (self.watches(now).await?, false),
-            Some(after) => match self.watches(after).await {
+        let (start, missed) = match since {
+            Since::Now => (self.watches(now).await?, false),
+            Since::Unknown => (self.watches(now).await?, true),
+            Since::After(after) => match self.watches(after).await {
                 Ok(watches) => (watches, false),
                 // Compacted, or of another life of the store.
                 Err(StoreError::Compacted { .. } | StoreError::Future { .. }) => (self.watches(now).await?, true),
                 Err(e) => return Err(e.into()),
             },
         };
+        let begins = start.position;
         let first = missed.then_some(vec![(now, Change::Reset)]);
         let seen = self.seen_by_name(&permit).await?.into_iter().map(|(name, e)| (name, e.uid)).collect();
         let state = (self.clone(), start, first, Viewer { access, permit, seen });
@@ -151,7 +164,7 @@ impl Environments {
                 }
             }
         });
-        Ok(futures::StreamExt::flat_map(batches, stream::iter))
+        Ok((begins, futures::StreamExt::flat_map(batches, stream::iter)))
     }
 
     async fn watches(&self, position: Position) -> Result<Watches, StoreError> {

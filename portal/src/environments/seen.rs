@@ -1,34 +1,40 @@
 //! What somebody sees of environments and jobs: lists hold only that, and the rest is not there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use vctl_api::rest::{Environment, Job};
+use vctl_api::rest::Environment;
 
 use super::Environments;
 use crate::{
     access::{decide::Scope, permission::Permission, policy::Permit},
     documents::{EnvironmentDoc, JobDoc, Stored},
     error::{Error, nearest},
-    jobs,
 };
 
 impl Environments {
-    /// The environments that somebody may see, by name.
-    pub(crate) async fn list(&self, permit: &Permit) -> Result<Vec<Environment>, Error> {
-        let (mut stored, _) = self.documents.list::<EnvironmentDoc>().await?;
+    /// The environments that somebody may see, by name, as they are kept.
+    pub(crate) async fn listed(&self, permit: &Permit) -> Result<Vec<Stored<Arc<EnvironmentDoc>>>, Error> {
+        let mut stored = self.read.list(&self.documents).await?;
         stored.retain(|one| permit.allows_on(Permission::EnvironmentsList, &one.value));
+        Ok(stored)
+    }
+
+    /// Environments as people see them.
+    pub(crate) async fn views(&self, stored: Vec<Stored<Arc<EnvironmentDoc>>>) -> Result<Vec<Environment>, Error> {
         let newest = self.registry.newest().await?;
         let mut items = Vec::with_capacity(stored.len());
-        for one in stored {
-            items.push(self.live(one, &newest).await?);
+        for Stored { value, revision, created } in stored {
+            items.push(self.live(Stored { value: Arc::unwrap_or_clone(value), revision, created }, &newest).await?);
         }
         Ok(items)
     }
 
     /// How many of them there are.
     pub(crate) async fn count(&self, permit: &Permit) -> Result<usize, Error> {
-        let (stored, _) = self.documents.list::<EnvironmentDoc>().await?;
-        Ok(stored.iter().filter(|one| permit.allows_on(Permission::EnvironmentsList, &one.value)).count())
+        Ok(self.listed(permit).await?.len())
     }
 
     /// One environment that somebody may see.
@@ -42,32 +48,24 @@ impl Environments {
         {
             return Ok(stored);
         }
-        let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
+        let all = self.read.list(&self.documents).await?;
         let names = all.iter().filter(|e| seen(&e.value)).map(|e| e.value.name.as_str());
         Err(Error::NotFound { what: "environment", name: name.to_owned(), nearest: nearest(name, names) })
     }
 
-    /// The jobs that somebody may see, newest first; of one environment when given.
-    pub(crate) async fn jobs(
-        &self,
-        permit: &Permit,
-        environment: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<Job>, Error> {
+    /// The jobs that somebody may see, oldest first.
+    pub(crate) async fn jobs(&self, permit: &Permit) -> Result<Vec<Stored<JobDoc>>, Error> {
         let (mut jobs, _) = self.documents.list::<JobDoc>().await?;
-        jobs.retain(|job| environment.is_none_or(|name| job.value.environment.as_str() == name));
         if !permit.allows_everywhere(Permission::JobsList) {
-            let (environments, _) = self.documents.list::<EnvironmentDoc>().await?;
+            let environments = self.read.list(&self.documents).await?;
             let by_uid: HashMap<&str, &EnvironmentDoc> =
-                environments.iter().map(|e| (e.value.uid.as_str(), &e.value)).collect();
+                environments.iter().map(|e| (e.value.uid.as_str(), &*e.value)).collect();
             jobs.retain(|job| {
                 let environment = by_uid.get(job.value.environment_uid.as_str()).copied();
                 job_allowed(permit, Permission::JobsList, &job.value, environment)
             });
         }
-        jobs.sort_by(|a, b| b.value.id.cmp(&a.value.id));
-        jobs.truncate(limit);
-        Ok(jobs.into_iter().map(jobs::view).collect())
+        Ok(jobs)
     }
 
     /// Whether somebody may do something with a job: what they may with its environment, or, when that is gone, in its project.

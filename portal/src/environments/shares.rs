@@ -2,12 +2,12 @@
 
 use serde_json::json;
 use vctl_api::rest::{Environment, ShareAccess};
-use vctl_store::{Expect, StoreError};
+use vctl_store::{Expect, Revision, StoreError};
 
 use super::{CONFLICT_TRIES, Caller, Environments};
 use crate::{
     audit::{Subject, entry},
-    documents::{Stored, put},
+    documents::{Stored, put, unchanged},
     error::Error,
 };
 
@@ -18,16 +18,18 @@ impl Environments {
     /// Shares an environment with a user, in another way than before, or (none) no more. Counts from the next request on.
     ///
     /// # Errors
-    /// [`Error::NotFound`] for an environment, or a share to end, that is not there; [`Error::Invalid`] for too many.
+    /// [`Error::NotFound`] for an environment, or a share to end, that is not there; [`Error::Invalid`] for too many; [`Error::Changed`].
     pub(crate) async fn share(
         &self,
         caller: Caller<'_>,
         name: &str,
         user: &str,
         access: Option<ShareAccess>,
+        if_revision: Option<Revision>,
     ) -> Result<Environment, Error> {
         for _ in 0..CONFLICT_TRIES {
             let Stored { value: mut environment, revision, created } = self.stored(name).await?;
+            unchanged(revision, if_revision)?;
             let before = match access {
                 Some(access) => environment.shares.insert(user.to_owned(), access),
                 None => environment.shares.remove(user),

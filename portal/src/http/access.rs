@@ -3,18 +3,20 @@
 use axum::{
     Extension, Json,
     extract::{Path, Query, State, rejection::QueryRejection},
-    response::IntoResponse,
+    response::NoContent,
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, header};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::{
-    CreateProject, Environment, Page, Permissions, Platform, Project, ProjectSettings, QuotaUsage, Role, RoleSettings,
-    Share, ShareAccess, Team, TeamSettings,
+    CreateProject, Environment, Permissions, Platform, Project, ProjectSettings, QuotaUsage, Role, RoleSettings, Share,
+    ShareAccess, Team, TeamSettings,
 };
 
 use super::{
-    api::Answer,
-    body::{JsonBody, if_match, tagged},
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
+    listing::{Listing, Paged},
+    openapi::answers::Created,
     requester::Requester,
 };
 use crate::{
@@ -23,12 +25,8 @@ use crate::{
     error::Error,
 };
 
-fn page<T: serde::Serialize>(items: Vec<T>, headers: &HeaderMap) -> Answer {
-    tagged(&Page { items, next: None }, None, headers)
-}
-
 /// Query of what one may do: in a project, with an environment, or (neither) on the platform.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct PermissionsQuery {
     project: Option<String>,
     environment: Option<String>,
@@ -57,9 +55,9 @@ pub(super) async fn permissions(
 pub(super) async fn list_projects(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    headers: HeaderMap,
-) -> Answer {
-    page(portal.inner().access.projects(&permit).await?, &headers)
+    listing: Listing<Project>,
+) -> Result<Paged<Project>, Error> {
+    listing.page(portal.inner().access.projects(&permit).await?)
 }
 
 pub(super) async fn create_project(
@@ -67,10 +65,10 @@ pub(super) async fn create_project(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<CreateProject>,
-) -> Answer {
+) -> Result<Created<Project>, Error> {
     let project = portal.inner().access.create_project(requester.caller(), &permit, request).await?;
     let location = format!("/api/v1/projects/{}", project.name);
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(project)).into_response())
+    Ok(Created::at(location, project))
 }
 
 pub(super) async fn get_project(
@@ -78,7 +76,7 @@ pub(super) async fn get_project(
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<Project>, Error> {
     let project = crate::access::documents::project(portal.inner().access.project(&permit, &name).await?);
     tagged(&project, Some(project.revision), &headers)
 }
@@ -99,12 +97,15 @@ pub(super) async fn put_project(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     headers: HeaderMap,
     JsonBody(settings): JsonBody<ProjectSettings>,
-) -> Result<Json<Project>, Error> {
-    let revision = if_match(&headers)?;
+) -> Result<Tagged<Project>, Error> {
     let access = &portal.inner().access;
-    access.update_project(requester.caller(), &permit, &name, settings, revision).await.map(Json)
+    let changed = access.update_project(requester.caller(), &permit, &name, settings, revision).await;
+    let now = async { access.project(&permit, &name).await.map(crate::access::documents::project) };
+    let project = or_current(changed, now).await?;
+    changed_to(&project, project.revision, headers)
 }
 
 pub(super) async fn delete_project(
@@ -112,17 +113,21 @@ pub(super) async fn delete_project(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
-) -> Result<StatusCode, Error> {
-    portal.inner().access.delete_project(requester.caller(), &permit, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    IfMatch(revision): IfMatch,
+) -> Result<NoContent, Error> {
+    let access = &portal.inner().access;
+    let deleted = access.delete_project(requester.caller(), &permit, &name, revision).await;
+    let now = async { access.project(&permit, &name).await.map(crate::access::documents::project) };
+    or_current(deleted, now).await?;
+    Ok(NoContent)
 }
 
 pub(super) async fn list_teams(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    headers: HeaderMap,
-) -> Answer {
-    page(portal.inner().access.teams(&permit).await?, &headers)
+    listing: Listing<Team>,
+) -> Result<Paged<Team>, Error> {
+    listing.page(portal.inner().access.teams(&permit).await?)
 }
 
 pub(super) async fn get_team(
@@ -130,7 +135,7 @@ pub(super) async fn get_team(
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<Team>, Error> {
     let team = portal.inner().access.team(&permit, &name).await?;
     tagged(&team, Some(team.revision), &headers)
 }
@@ -140,12 +145,14 @@ pub(super) async fn put_team(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     headers: HeaderMap,
     JsonBody(settings): JsonBody<TeamSettings>,
-) -> Result<Json<Team>, Error> {
-    let revision = if_match(&headers)?;
+) -> Result<Tagged<Team>, Error> {
     let access = &portal.inner().access;
-    access.put_team(requester.caller(), &permit, &name, settings, revision).await.map(Json)
+    let changed = access.put_team(requester.caller(), &permit, &name, settings, revision).await;
+    let team = or_current(changed, access.team(&permit, &name)).await?;
+    changed_to(&team, team.revision, headers)
 }
 
 pub(super) async fn delete_team(
@@ -153,13 +160,25 @@ pub(super) async fn delete_team(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
-) -> Result<StatusCode, Error> {
-    portal.inner().access.delete_team(requester.caller(), &permit, &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    IfMatch(revision): IfMatch,
+) -> Result<NoContent, Error> {
+    let access = &portal.inner().access;
+    let deleted = access.delete_team(requester.caller(), &permit, &name, revision).await;
+    or_current(deleted, access.team(&permit, &name)).await?;
+    Ok(NoContent)
 }
 
-pub(super) async fn list_roles(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
-    page(portal.inner().access.roles().await?, &headers)
+pub(super) async fn list_roles(State(portal): State<Portal>, listing: Listing<Role>) -> Result<Paged<Role>, Error> {
+    listing.page(portal.inner().access.roles().await?)
+}
+
+pub(super) async fn get_role(
+    State(portal): State<Portal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Tagged<Role>, Error> {
+    let role = portal.inner().access.role(&name).await?;
+    tagged(&role, Some(role.revision), &headers)
 }
 
 pub(super) async fn put_role(
@@ -167,24 +186,29 @@ pub(super) async fn put_role(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     headers: HeaderMap,
     JsonBody(settings): JsonBody<RoleSettings>,
-) -> Result<Json<Role>, Error> {
-    let revision = if_match(&headers)?;
+) -> Result<Tagged<Role>, Error> {
     let access = &portal.inner().access;
-    access.put_role(requester.caller(), &permit, &name, settings, revision).await.map(Json)
+    let changed = access.put_role(requester.caller(), &permit, &name, settings, revision).await;
+    let role = or_current(changed, access.role(&name)).await?;
+    changed_to(&role, role.revision, headers)
 }
 
 pub(super) async fn delete_role(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-) -> Result<StatusCode, Error> {
-    portal.inner().access.delete_role(requester.caller(), &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    IfMatch(revision): IfMatch,
+) -> Result<NoContent, Error> {
+    let access = &portal.inner().access;
+    let deleted = access.delete_role(requester.caller(), &name, revision).await;
+    or_current(deleted, access.role(&name)).await?;
+    Ok(NoContent)
 }
 
-pub(super) async fn get_platform(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
+pub(super) async fn get_platform(State(portal): State<Portal>, headers: HeaderMap) -> Result<Tagged<Platform>, Error> {
     let platform = portal.inner().access.platform().await?;
     tagged(&platform, Some(platform.revision), &headers)
 }
@@ -193,11 +217,20 @@ pub(super) async fn put_platform(
     State(portal): State<Portal>,
     requester: Requester,
     Extension(permit): Extension<Permit>,
+    IfMatch(revision): IfMatch,
     headers: HeaderMap,
     JsonBody(settings): JsonBody<Platform>,
-) -> Result<Json<Platform>, Error> {
-    let revision = if_match(&headers)?;
-    portal.inner().access.put_platform(requester.caller(), &permit, settings, revision).await.map(Json)
+) -> Result<Tagged<Platform>, Error> {
+    let access = &portal.inner().access;
+    let changed = access.put_platform(requester.caller(), &permit, settings, revision).await;
+    let platform = or_current(changed, access.platform()).await?;
+    changed_to(&platform, platform.revision, headers)
+}
+
+/// What a change has made of it, with its new entity tag; never 304.
+fn changed_to<T: serde::Serialize>(value: &T, revision: u64, mut request: HeaderMap) -> Result<Tagged<T>, Error> {
+    request.remove(header::IF_NONE_MATCH);
+    tagged(value, Some(revision), &request)
 }
 
 pub(super) async fn share(
@@ -205,6 +238,7 @@ pub(super) async fn share(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path((name, user)): Path<(String, String)>,
+    IfMatch(revision): IfMatch,
     JsonBody(Share { access }): JsonBody<Share>,
 ) -> Result<Json<Environment>, Error> {
     let environments = &portal.inner().environments;
@@ -220,14 +254,18 @@ pub(super) async fn share(
         )));
     }
     let user = portal.inner().access.user_id(&user).await?;
-    environments.share(requester.caller(), &name, &user, Some(access)).await.map(Json)
+    let shared = environments.share(requester.caller(), &name, &user, Some(access), revision).await;
+    or_current(shared, environments.get(&name)).await.map(Json)
 }
 
 pub(super) async fn unshare(
     State(portal): State<Portal>,
     requester: Requester,
     Path((name, user)): Path<(String, String)>,
+    IfMatch(revision): IfMatch,
 ) -> Result<Json<Environment>, Error> {
     let user = portal.inner().access.user_id(&user).await?;
-    portal.inner().environments.share(requester.caller(), &name, &user, None).await.map(Json)
+    let environments = &portal.inner().environments;
+    let unshared = environments.share(requester.caller(), &name, &user, None, revision).await;
+    or_current(unshared, environments.get(&name)).await.map(Json)
 }

@@ -1,29 +1,32 @@
 //! The handlers of `/api/v1`: HTTP in, [`crate::environments`] and its like, HTTP out.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json,
-    extract::{Path, Query, State},
-    response::{IntoResponse, Response},
+    extract::{Path, Query, State, rejection::QueryRejection},
 };
-use http::{HeaderMap, StatusCode, header};
+use http::HeaderMap;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::{
-    Authentication, CreateEnvironment, Job, Kubeconfig, Page, RotateCa, ServerStatus, Template, Worker,
+    Authentication, CreateEnvironment, Environment, Job, Kubeconfig, LoginLink, RotateCa, ServerStatus, Template,
+    Worker,
 };
 
 use super::{
-    approvals,
-    body::{JsonBody, if_match, tagged},
+    approvals::OrWaits,
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
+    listing::{Listing, Paged},
+    openapi::answers::{Accepted, Created, Made, ShownOnce, Waited},
     permit,
     requester::Requester,
 };
 use crate::{
     Portal,
     access::{decide::Scope, permission::Permission, policy::Permit},
-    approvals::Asked,
     auth::Credential,
+    documents::{EnvironmentDoc, JobDoc, Stored},
     error::Error,
     jobs,
 };
@@ -32,11 +35,6 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(25);
 /// Longest wait of a request for the end of a deletion.
 const DELETE_WAIT: Duration = Duration::from_mins(5);
-/// Most items of a page.
-pub(super) const PAGE_LIMIT: usize = 500;
-
-pub(super) type Answer = Result<Response, Error>;
-
 /// A project that the body names and that is not there, or not for the caller: what they sent is wrong, not the address.
 pub(super) fn named_in_body(e: Error) -> Error {
     match e {
@@ -66,16 +64,19 @@ pub(super) async fn session(State(portal): State<Portal>, requester: Requester) 
 pub(super) async fn list_environments(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    headers: HeaderMap,
-) -> Answer {
-    let items = portal.inner().environments.list(&permit).await?;
-    tagged(&Page { items, next: None }, None, &headers)
+    listing: Listing<Stored<Arc<EnvironmentDoc>>>,
+) -> Result<Paged<Environment>, Error> {
+    let environments = &portal.inner().environments;
+    let (selected, next) = listing.select(environments.listed(&permit).await?);
+    // Pods and jobs are looked at for what is on the page alone.
+    listing.answer(environments.views(selected).await?, next)
 }
 
-/// Query of a creation: `?dryRun` or `?dryRun=true` checks everything and makes nothing.
-#[derive(Deserialize)]
+/// Query of a creation.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CreateQuery {
+    /// Checks everything and makes nothing, unless it is `false`.
     dry_run: Option<String>,
 }
 
@@ -83,36 +84,36 @@ pub(super) async fn create_environment(
     State(portal): State<Portal>,
     requester: Requester,
     Extension(permit): Extension<Permit>,
-    Query(query): Query<CreateQuery>,
+    query: Result<Query<CreateQuery>, QueryRejection>,
     JsonBody(request): JsonBody<CreateEnvironment>,
-) -> Answer {
+) -> Result<OrWaits<Made<Environment>>, Error> {
+    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
     permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
     if query.dry_run.is_some_and(|dry_run| dry_run != "false") {
         let would_be = portal.inner().environments.try_new(requester.caller(), &project, request).await?;
-        return Ok(Json(would_be).into_response());
+        return Ok(OrWaits::Done(Made::WouldBe(would_be)));
     }
     let asked = portal.inner().approvals.create(requester.caller(), &permit, &project, request).await?;
-    let environment = match asked {
-        Asked::Done(environment) => environment,
-        Asked::Waits(approval) => return Ok(approvals::waits(&approval)),
-    };
-    let location = format!("/api/v1/environments/{}", environment.name);
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(environment)).into_response())
+    Ok(OrWaits::of(asked, |environment| {
+        let location = format!("/api/v1/environments/{}", environment.name);
+        Made::Made(Created::at(location, environment))
+    }))
 }
 
 pub(super) async fn get_environment(
     State(portal): State<Portal>,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<Environment>, Error> {
     let environment = portal.inner().environments.get(&name).await?;
     tagged(&environment, Some(environment.revision), &headers)
 }
 
 /// Query of a deletion: `?wait` or `?wait=true`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct DeleteQuery {
+    /// The answer comes when it is gone, or after five minutes.
     wait: Option<String>,
 }
 
@@ -120,13 +121,15 @@ pub(super) async fn delete_environment(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-    Query(query): Query<DeleteQuery>,
-    headers: HeaderMap,
-) -> Answer {
+    query: Result<Query<DeleteQuery>, QueryRejection>,
+    IfMatch(revision): IfMatch,
+) -> Result<Waited<Job>, Error> {
+    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let environments = &portal.inner().environments;
-    let mut job = environments.delete(requester.caller(), &name, if_match(&headers)?).await?;
+    let deleted = environments.delete(requester.caller(), &name, revision).await;
+    let mut job = or_current(deleted, environments.get(&name)).await?;
     if query.wait.is_none_or(|wait| wait == "false") {
-        return Ok((StatusCode::ACCEPTED, Json(job)).into_response());
+        return Ok(Waited { ended: false, value: job });
     }
     let waited = tokio::time::timeout(DELETE_WAIT, async {
         while !jobs::ended(job.state) {
@@ -135,8 +138,8 @@ pub(super) async fn delete_environment(
         Ok::<_, Error>(())
     });
     match waited.await {
-        Ok(done) => done.map(|()| (StatusCode::OK, Json(job)).into_response()),
-        Err(_) => Ok((StatusCode::ACCEPTED, Json(job)).into_response()),
+        Ok(done) => done.map(|()| Waited { ended: true, value: job }),
+        Err(_) => Ok(Waited { ended: false, value: job }),
     }
 }
 
@@ -165,19 +168,25 @@ pub(super) async fn kubeconfig(
 pub(super) async fn get_authentication(
     State(portal): State<Portal>,
     Path(name): Path<String>,
-) -> Result<Json<Authentication>, Error> {
-    let authentication = portal.inner().environments.authentication(&name).await?;
-    Ok(Json(Authentication { authentication }))
+    headers: HeaderMap,
+) -> Result<Tagged<Authentication>, Error> {
+    let stored = portal.inner().environments.stored(&name).await?;
+    tagged(&Authentication { authentication: stored.value.authentication }, Some(stored.revision), &headers)
 }
 
 pub(super) async fn set_authentication(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     JsonBody(request): JsonBody<Authentication>,
 ) -> Result<Json<Authentication>, Error> {
     let environments = &portal.inner().environments;
-    environments.set_authentication(requester.caller(), &name, request.authentication.clone()).await?;
+    let set =
+        environments.set_authentication(requester.caller(), &name, request.authentication.clone(), revision).await;
+    let now =
+        async { environments.authentication(&name).await.map(|authentication| Authentication { authentication }) };
+    or_current(set, now).await?;
     Ok(Json(request))
 }
 
@@ -186,16 +195,16 @@ pub(super) async fn rotate_ca(
     requester: Requester,
     Path(name): Path<String>,
     JsonBody(request): JsonBody<RotateCa>,
-) -> Answer {
+) -> Result<Accepted<Job>, Error> {
     let job = portal.inner().environments.rotate_ca(requester.caller(), &name, request).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }
 
 pub(super) async fn list_templates(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    headers: HeaderMap,
-) -> Answer {
+    listing: Listing<Template>,
+) -> Result<Paged<Template>, Error> {
     let seen = portal.inner().access.templates(&permit, Permission::TemplatesList).await?;
     let mut items: Vec<Template> = Vec::new();
     for (name, template) in
@@ -214,7 +223,7 @@ pub(super) async fn list_templates(
             }),
         }
     }
-    tagged(&Page { items, next: None }, None, &headers)
+    listing.page(items)
 }
 
 pub(super) async fn get_template(
@@ -222,7 +231,7 @@ pub(super) async fn get_template(
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<Template>, Error> {
     let seen = portal.inner().access.templates(&permit, Permission::TemplatesGet).await?;
     let base = name.split('@').next().unwrap_or_default();
     if !seen.contains(base) {
@@ -232,36 +241,27 @@ pub(super) async fn get_template(
     tagged(&template.describe(), None, &headers)
 }
 
-/// Query of a list of jobs.
-#[derive(Deserialize)]
-pub(super) struct JobsQuery {
-    environment: Option<String>,
-    limit: Option<usize>,
-}
-
 pub(super) async fn list_jobs(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    query: Result<Query<JobsQuery>, axum::extract::rejection::QueryRejection>,
-    headers: HeaderMap,
-) -> Answer {
-    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
-    let limit = query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
-    let items = portal.inner().environments.jobs(&permit, query.environment.as_deref(), limit).await?;
-    tagged(&Page { items, next: None }, None, &headers)
+    listing: Listing<Stored<JobDoc>>,
+) -> Result<Paged<Job>, Error> {
+    let (selected, next) = listing.select(portal.inner().environments.jobs(&permit).await?);
+    listing.answer(selected.into_iter().map(jobs::view).collect(), next)
 }
 
 /// Query of one job: with `changedAfter` the answer waits for a newer revision, up to 25 s.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JobQuery {
+    /// The answer waits for a newer revision than this, for up to 25 s.
     changed_after: Option<u64>,
 }
 
 pub(super) async fn get_job(
     State(portal): State<Portal>,
     Path(id): Path<String>,
-    query: Result<Query<JobQuery>, axum::extract::rejection::QueryRejection>,
+    query: Result<Query<JobQuery>, QueryRejection>,
 ) -> Result<Json<Job>, Error> {
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let environments = &portal.inner().environments;
@@ -278,10 +278,9 @@ pub(super) async fn get_job(
 pub(super) async fn list_workers(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    headers: HeaderMap,
-) -> Answer {
-    let items = workers(&portal, &permit).await?;
-    tagged(&Page { items, next: None }, None, &headers)
+    listing: Listing<Worker>,
+) -> Result<Paged<Worker>, Error> {
+    listing.page(workers(&portal, &permit).await?)
 }
 
 /// The workers, for whoever may see them in some project.
@@ -315,7 +314,10 @@ fn resident_bytes() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-pub(super) async fn create_login_link(State(portal): State<Portal>, requester: Requester) -> Answer {
+pub(super) async fn create_login_link(
+    State(portal): State<Portal>,
+    requester: Requester,
+) -> Result<ShownOnce<LoginLink>, Error> {
     let link = portal.inner().auth.mint_link(&requester.identity, requester.caller().request_id).await?;
-    Ok((StatusCode::CREATED, Json(link)).into_response())
+    Ok(ShownOnce(link))
 }

@@ -3,81 +3,116 @@
 use axum::{
     Extension, Json,
     extract::{Path, Query, State, rejection::QueryRejection},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, NoContent, Response},
 };
 use http::{HeaderMap, StatusCode, header};
-use serde::{Deserialize, de::DeserializeOwned};
-use vctl_api::rest::{
-    Approval, ApprovalKind, ApprovalRule, ApprovalRuleSettings, ApprovalState, Decide, Page, RequestRole,
-};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vctl_api::rest::{Approval, ApprovalRule, ApprovalRuleSettings, Decide, RequestRole};
 
 use super::{
-    api::{Answer, PAGE_LIMIT, named_in_body},
-    body::{JsonBody, if_match, tagged},
+    api::named_in_body,
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
+    listing::{Listing, Paged},
+    openapi::{
+        answers::Created,
+        describe::{Gives, Operation},
+    },
     permit,
     requester::Requester,
 };
 use crate::{
     Portal,
     access::{decide::Scope, permission::Permission, policy::Permit},
-    approvals::Wanted,
+    approvals::{Asked, Wanted, documents::ApprovalDoc},
+    documents::Stored,
     error::Error,
 };
 
-/// What was asked for waits: 202, and where to look.
-pub(super) fn waits(approval: &Approval) -> Response {
-    let location = format!("/api/v1/approvals/{}", approval.id);
-    (StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(approval)).into_response()
+fn place(approval: &Approval) -> String {
+    format!("/api/v1/approvals/{}", approval.id)
 }
 
-fn created(approval: &Approval) -> Response {
-    let location = format!("/api/v1/approvals/{}", approval.id);
-    (StatusCode::CREATED, [(header::LOCATION, location)], Json(approval)).into_response()
+/// An answer to what may have to wait for approval: 202, and where to look.
+pub(super) enum OrWaits<T> {
+    /// It did not have to.
+    Done(T),
+    /// It waits.
+    Waits(Box<Approval>),
+}
+
+impl<T> OrWaits<T> {
+    pub(super) fn of<U>(asked: Asked<U>, done: impl FnOnce(U) -> T) -> Self {
+        match asked {
+            Asked::Done(value) => Self::Done(done(value)),
+            Asked::Waits(approval) => Self::Waits(approval),
+        }
+    }
+}
+
+impl<T: IntoResponse> IntoResponse for OrWaits<T> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Done(answer) => answer.into_response(),
+            Self::Waits(approval) => {
+                (StatusCode::ACCEPTED, [(header::LOCATION, place(&approval))], Json(approval)).into_response()
+            }
+        }
+    }
+}
+
+/// What a 202 shows when a job does it, or it waits.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes an answer")]
+enum JobOrApproval {
+    Job(vctl_api::rest::Job),
+    Approval(Box<Approval>),
+}
+
+impl<T: Gives> Gives for OrWaits<T> {
+    fn gives(operation: &mut Operation<'_>) {
+        T::gives(operation);
+        let jobs = operation.has(StatusCode::ACCEPTED);
+        let text = "It waits for approval: the answer says for whose.";
+        if jobs {
+            operation.gives::<JobOrApproval>(StatusCode::ACCEPTED, &format!("A job does it. Or: {text}"));
+        } else {
+            operation.gives::<Approval>(StatusCode::ACCEPTED, text);
+        }
+        operation.with_header(StatusCode::ACCEPTED, "Location", "The address of the request for approval, when it waits.");
+    }
+}
+
+fn created(approval: Approval) -> Created<Approval> {
+    Created::at(place(&approval), approval)
 }
 
 /// Query of a list of requests.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ListQuery {
-    state: Option<String>,
-    kind: Option<String>,
-    project: Option<String>,
-    environment: Option<String>,
+    /// The caller's own.
     #[serde(default)]
     mine: bool,
+    /// Those that the caller can decide now.
     #[serde(default)]
     decidable: bool,
+    /// Break-glass that nobody has looked at.
     #[serde(default)]
     unreviewed: bool,
-    after: Option<String>,
-    limit: Option<usize>,
-}
-
-/// A word as the API writes it.
-fn word<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Error> {
-    serde_json::from_value(text.into()).map_err(|e| Error::BadRequest(format!("{what}: {e}")))
 }
 
 pub(super) async fn list(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
     query: Result<Query<ListQuery>, QueryRejection>,
-    headers: HeaderMap,
-) -> Answer {
-    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
-    let states = query.state.iter().flat_map(|all| all.split(',')).filter(|s| !s.is_empty());
-    let wanted = Wanted {
-        states: states.map(|state| word::<ApprovalState>("state", state)).collect::<Result<_, _>>()?,
-        kind: query.kind.as_deref().map(|kind| word::<ApprovalKind>("kind", kind)).transpose()?,
-        project: query.project,
-        environment: query.environment,
-        mine: query.mine,
-        decidable: query.decidable,
-        unreviewed: query.unreviewed,
-        after: query.after,
-        limit: query.limit.unwrap_or(100).clamp(1, PAGE_LIMIT),
-    };
-    tagged(&portal.inner().approvals.list(&permit, &wanted).await?, None, &headers)
+    listing: Listing<Stored<ApprovalDoc>>,
+) -> Result<Paged<Approval>, Error> {
+    let Query(ListQuery { mine, decidable, unreviewed }) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
+    let approvals = &portal.inner().approvals;
+    let (selected, next) = listing.select(approvals.list(&permit, &Wanted { mine, decidable, unreviewed }).await?);
+    listing.answer(approvals.views(&permit, selected).await?, next)
 }
 
 /// A permission in the project that the body names.
@@ -91,10 +126,10 @@ pub(super) async fn request_role(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<RequestRole>,
-) -> Answer {
+) -> Result<Created<Approval>, Error> {
     let approvals = &portal.inner().approvals;
     in_project(&portal, &permit, &request.project, Permission::ApprovalsCreate).await?;
-    Ok(created(&approvals.request_role(requester.caller(), &permit, request).await?))
+    Ok(created(approvals.request_role(requester.caller(), &permit, request).await?))
 }
 
 pub(super) async fn break_glass(
@@ -102,10 +137,10 @@ pub(super) async fn break_glass(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<RequestRole>,
-) -> Answer {
+) -> Result<Created<Approval>, Error> {
     let approvals = &portal.inner().approvals;
     in_project(&portal, &permit, &request.project, Permission::ApprovalsBreakGlass).await?;
-    Ok(created(&approvals.break_glass(requester.caller(), &permit, request).await?))
+    Ok(created(approvals.break_glass(requester.caller(), &permit, request).await?))
 }
 
 pub(super) async fn get(
@@ -113,7 +148,7 @@ pub(super) async fn get(
     Extension(permit): Extension<Permit>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<Approval>, Error> {
     let approval = portal.inner().approvals.get(&permit, &id).await?;
     tagged(&approval, Some(approval.revision), &headers)
 }
@@ -141,11 +176,10 @@ async fn may_see_rules(portal: &Portal, permit: &Permit) -> Result<bool, Error> 
 pub(super) async fn list_rules(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-    headers: HeaderMap,
-) -> Answer {
+    listing: Listing<ApprovalRule>,
+) -> Result<Paged<ApprovalRule>, Error> {
     let seen = may_see_rules(&portal, &permit).await?;
-    let items = if seen { portal.inner().approvals.list_rules(None).await? } else { Vec::new() };
-    tagged(&Page { items, next: None }, None, &headers)
+    listing.page(if seen { portal.inner().approvals.list_rules(None).await? } else { Vec::new() })
 }
 
 pub(super) async fn get_rule(
@@ -153,7 +187,7 @@ pub(super) async fn get_rule(
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<ApprovalRule>, Error> {
     if !may_see_rules(&portal, &permit).await? {
         return Err(Error::NotFound { what: "approval rule", name, nearest: Vec::new() });
     }
@@ -161,41 +195,65 @@ pub(super) async fn get_rule(
     tagged(&rule, Some(rule.revision), &headers)
 }
 
+/// A rule of a project, or the platform's, is made or changed.
+async fn put_rule_of(
+    portal: &Portal,
+    requester: &Requester,
+    project: Option<&str>,
+    name: &str,
+    settings: ApprovalRuleSettings,
+    revision: Option<u64>,
+) -> Result<Json<ApprovalRule>, Error> {
+    let approvals = &portal.inner().approvals;
+    let changed = approvals.put_rule(requester.caller(), project, name, settings, revision).await;
+    or_current(changed, approvals.rule(project, name)).await.map(Json)
+}
+
+/// A rule of a project, or the platform's, is taken away.
+async fn delete_rule_of(
+    portal: &Portal,
+    requester: &Requester,
+    project: Option<&str>,
+    name: &str,
+    revision: Option<u64>,
+) -> Result<NoContent, Error> {
+    let approvals = &portal.inner().approvals;
+    let deleted = approvals.delete_rule(requester.caller(), project, name, revision).await;
+    or_current(deleted, approvals.rule(project, name)).await.map(|_| NoContent)
+}
+
 pub(super) async fn put_rule(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-    headers: HeaderMap,
+    IfMatch(revision): IfMatch,
     JsonBody(settings): JsonBody<ApprovalRuleSettings>,
 ) -> Result<Json<ApprovalRule>, Error> {
-    let approvals = &portal.inner().approvals;
-    approvals.put_rule(requester.caller(), None, &name, settings, if_match(&headers)?).await.map(Json)
+    put_rule_of(&portal, &requester, None, &name, settings, revision).await
 }
 
 pub(super) async fn delete_rule(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode, Error> {
-    portal.inner().approvals.delete_rule(requester.caller(), None, &name, if_match(&headers)?).await?;
-    Ok(StatusCode::NO_CONTENT)
+    IfMatch(revision): IfMatch,
+) -> Result<NoContent, Error> {
+    delete_rule_of(&portal, &requester, None, &name, revision).await
 }
 
 pub(super) async fn list_own_rules(
     State(portal): State<Portal>,
     Path(project): Path<String>,
-    headers: HeaderMap,
-) -> Answer {
-    let items = portal.inner().approvals.list_rules(Some(&project)).await?;
-    tagged(&Page { items, next: None }, None, &headers)
+    listing: Listing<ApprovalRule>,
+) -> Result<Paged<ApprovalRule>, Error> {
+    listing.page(portal.inner().approvals.list_rules(Some(&project)).await?)
 }
 
 pub(super) async fn get_own_rule(
     State(portal): State<Portal>,
     Path((project, name)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Answer {
+) -> Result<Tagged<ApprovalRule>, Error> {
     let rule = portal.inner().approvals.rule(Some(&project), &name).await?;
     tagged(&rule, Some(rule.revision), &headers)
 }
@@ -204,19 +262,17 @@ pub(super) async fn put_own_rule(
     State(portal): State<Portal>,
     requester: Requester,
     Path((project, name)): Path<(String, String)>,
-    headers: HeaderMap,
+    IfMatch(revision): IfMatch,
     JsonBody(settings): JsonBody<ApprovalRuleSettings>,
 ) -> Result<Json<ApprovalRule>, Error> {
-    let (approvals, revision) = (&portal.inner().approvals, if_match(&headers)?);
-    approvals.put_rule(requester.caller(), Some(&project), &name, settings, revision).await.map(Json)
+    put_rule_of(&portal, &requester, Some(&project), &name, settings, revision).await
 }
 
 pub(super) async fn delete_own_rule(
     State(portal): State<Portal>,
     requester: Requester,
     Path((project, name)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Result<StatusCode, Error> {
-    portal.inner().approvals.delete_rule(requester.caller(), Some(&project), &name, if_match(&headers)?).await?;
-    Ok(StatusCode::NO_CONTENT)
+    IfMatch(revision): IfMatch,
+) -> Result<NoContent, Error> {
+    delete_rule_of(&portal, &requester, Some(&project), &name, revision).await
 }

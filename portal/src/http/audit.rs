@@ -4,14 +4,18 @@ use axum::{
     Extension, Json,
     body::{Body, Bytes},
     extract::{Query, State, rejection::QueryRejection},
-    response::{IntoResponse, Response},
+    response::IntoResponse,
 };
 use futures::stream;
 use http::header;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use vctl_api::rest::{AuditEntry, AuditVerification, Page};
+use vctl_api::rest::{AuditEntry, AuditVerification};
 
-use super::api::PAGE_LIMIT;
+use super::{
+    listing::{Paged, Place},
+    openapi::answers::TrailFile,
+};
 use crate::{
     Portal,
     access::{permission::Permission, policy::Permit},
@@ -22,10 +26,18 @@ use crate::{
     error::Error,
 };
 
+/// Most entries of a page.
+const PAGE_LIMIT: usize = 500;
+
 /// Where a page begins, and how much is on it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct PageQuery {
+    /// The same as `cursor`.
     after: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Most entries of the page: 100 unless it is said.
+    #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
 }
 
@@ -34,17 +46,22 @@ pub(super) async fn list(
     Extension(permit): Extension<Permit>,
     filter: Result<Query<Filter>, QueryRejection>,
     page: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Json<Page<AuditEntry>>, Error> {
+    place: Place,
+) -> Result<Paged<AuditEntry>, Error> {
     let Query(filter) = filter.map_err(|e| Error::BadRequest(e.body_text()))?;
     let Query(page) = page.map_err(|e| Error::BadRequest(e.body_text()))?;
-    let limit = page.limit.unwrap_or(100).clamp(1, PAGE_LIMIT);
+    let limit = page.limit.unwrap_or(100);
+    if !(1..=PAGE_LIMIT).contains(&limit) {
+        return Err(Error::BadRequest(format!("limit is a number from 1 to {PAGE_LIMIT}")));
+    }
+    let after = page.cursor.or(page.after);
     let trail = &portal.inner().trail;
-    let (items, next) = trail.list(&permit, Permission::AuditList, &filter, page.after, limit).await?;
-    Ok(Json(Page { items, next }))
+    let (items, next) = trail.list(&permit, Permission::AuditList, &filter, after, limit).await?;
+    place.page(items, next)
 }
 
 /// How to write an export.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Format {
     #[default]
@@ -53,7 +70,7 @@ enum Format {
 }
 
 /// Query of an export.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct ExportQuery {
     #[serde(default)]
     format: Format,
@@ -111,7 +128,7 @@ pub(super) async fn export(
     Extension(permit): Extension<Permit>,
     filter: Result<Query<Filter>, QueryRejection>,
     query: Result<Query<ExportQuery>, QueryRejection>,
-) -> Result<Response, Error> {
+) -> Result<TrailFile, Error> {
     let Query(filter) = filter.map_err(|e| Error::BadRequest(e.body_text()))?;
     let Query(ExportQuery { format }) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     if !portal.inner().access.allows_somewhere(&permit, Permission::AuditExport).await? {
@@ -128,7 +145,7 @@ pub(super) async fn export(
     let export = Export { trail, permit, filter, format, after: None, state: Progress::Head };
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)];
     // A failure in the middle breaks the stream off: the reader finds it cut short.
-    Ok((headers, Body::from_stream(stream::try_unfold(export, Export::next))).into_response())
+    Ok(TrailFile((headers, Body::from_stream(stream::try_unfold(export, Export::next))).into_response()))
 }
 
 pub(super) async fn verify(State(portal): State<Portal>) -> Result<Json<AuditVerification>, Error> {

@@ -5,37 +5,39 @@ use std::convert::Infallible;
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::{DefaultBodyLimit, Path, Query, State},
-    response::{IntoResponse, Response},
-    routing::MethodRouter,
+    extract::{DefaultBodyLimit, Path, Query, State, rejection::QueryRejection},
+    response::IntoResponse,
 };
 use futures::stream;
 use http::header;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
-use vctl_api::rest::Environment;
+use vctl_api::rest::{Compacted, Environment, Reencrypted};
 use vctl_store::{BackupEncoder, Tenant};
 
-use super::requester::Requester;
+use super::{
+    openapi::{answers::File, handler::Handler},
+    requester::Requester,
+};
 use crate::{Portal, environments::Environments, error::Error};
 
 /// Largest backup that is restored, in bytes: it is held in memory until it has been found whole.
 const BACKUP_LIMIT: usize = 1 << 30;
 
 /// With the limit of backups.
-pub(super) fn limited(handler: MethodRouter<Portal>) -> MethodRouter<Portal, Infallible> {
-    handler.layer(DefaultBodyLimit::max(BACKUP_LIMIT))
+pub(super) fn limited(handler: Handler) -> Handler {
+    handler.map(|handler| handler.layer(DefaultBodyLimit::max(BACKUP_LIMIT)))
 }
 
-fn stream_of(body: Body) -> Response {
-    ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+fn stream_of(body: Body) -> File {
+    File(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
 pub(super) async fn snapshot(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<File, Error> {
     let parts = portal.inner().environments.snapshot(requester.caller(), &name).await?;
     let mut encoder = BackupEncoder::new();
     let mut pieces: Vec<Bytes> = parts.iter().flat_map(|part| encoder.tenant(part)).collect();
@@ -44,7 +46,7 @@ pub(super) async fn snapshot(
 }
 
 /// Query of a restoration.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct RestoreQuery {
     replace: Option<String>,
 }
@@ -53,9 +55,10 @@ pub(super) async fn restore(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-    Query(query): Query<RestoreQuery>,
+    query: Result<Query<RestoreQuery>, QueryRejection>,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Result<Json<Environment>, Error> {
+    let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let body = body.map_err(|e| match e.status() {
         http::StatusCode::PAYLOAD_TOO_LARGE => Error::TooLarge { limit: BACKUP_LIMIT },
         _ => Error::BadRequest(format!("the backup did not arrive whole: {}", e.body_text())),
@@ -90,7 +93,7 @@ impl Whole {
     }
 }
 
-pub(super) async fn whole(State(portal): State<Portal>, requester: Requester) -> Result<Response, Error> {
+pub(super) async fn whole(State(portal): State<Portal>, requester: Requester) -> Result<File, Error> {
     let environments = portal.inner().environments.clone();
     let left = environments.begin_backup(requester.caller()).await?.into_iter();
     let whole = Whole { environments, left, encoder: Some(BackupEncoder::new()) };
@@ -102,12 +105,12 @@ pub(super) async fn compact(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Json<Compacted>, Error> {
     let revision = portal.inner().environments.compact(requester.caller(), &name).await?;
-    Ok(Json(json!({ "revision": revision })).into_response())
+    Ok(Json(Compacted { revision }))
 }
 
-pub(super) async fn reencrypt(State(portal): State<Portal>, requester: Requester) -> Result<Response, Error> {
+pub(super) async fn reencrypt(State(portal): State<Portal>, requester: Requester) -> Result<Json<Reencrypted>, Error> {
     let values = portal.inner().environments.reencrypt(requester.caller()).await?;
-    Ok(Json(json!({ "values": values })).into_response())
+    Ok(Json(Reencrypted { values }))
 }

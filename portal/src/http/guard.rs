@@ -59,6 +59,7 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
     if response.status() == StatusCode::METHOD_NOT_ALLOWED && response.extensions().get::<Problem>().is_none() {
         response.extensions_mut().insert(problem::describe(&Error::MethodNotAllowed));
     }
+    let mut response = foreign_problem(response).await;
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
         problem.request_id.clone_from(&id);
         // A problem is plain data: writing it cannot fail.
@@ -82,6 +83,23 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
         headers.insert(REQUEST_ID, id);
     }
     response
+}
+
+/// A refusal of the framework (a path or query that cannot be read, an unknown media type) becomes a problem as all others are.
+async fn foreign_problem(response: Response) -> Response {
+    let status = response.status();
+    let error = status.is_client_error() || status.is_server_error();
+    let text = response.headers().get(header::CONTENT_TYPE).is_none_or(|t| t.as_bytes().starts_with(b"text/plain"));
+    let extensions = response.extensions();
+    let known = extensions.get::<Problem>().is_some() || extensions.get::<super::kube::Foreign>().is_some();
+    if !error || !text || known {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // A longer one is no sentence for people.
+    let bytes = axum::body::to_bytes(body, 4096).await.unwrap_or_default();
+    parts.extensions.insert(problem::of_status(status, String::from_utf8_lossy(&bytes).into_owned()));
+    Response::from_parts(parts, Body::empty())
 }
 
 /// Where a request came from, without the port, which says nothing.

@@ -3,35 +3,49 @@
 use axum::{
     Extension, Json,
     extract::{Path, State},
-    response::IntoResponse,
 };
-use http::StatusCode;
 use vctl_api::rest::{Environment, Extend, Job, UpdateEnvironment, UpdatePreview};
 
-use super::{api::Answer, approvals, body::JsonBody, requester::Requester};
-use crate::{Portal, access::policy::Permit, approvals::Asked, error::Error, sleep::Why};
+use super::{
+    approvals::OrWaits,
+    body::{IfMatch, JsonBody, or_current},
+    openapi::answers::Accepted,
+    requester::Requester,
+};
+use crate::{Portal, access::policy::Permit, error::Error, sleep::Why};
 
-pub(super) async fn sleep(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
+pub(super) async fn sleep(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(name): Path<String>,
+) -> Result<Accepted<Job>, Error> {
     let environments = &portal.inner().environments;
     let why = Why { reason: "command", at: environments.now() };
     let job = environments.sleep(requester.caller(), &name, why).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }
 
-pub(super) async fn wake(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
+pub(super) async fn wake(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(name): Path<String>,
+) -> Result<Accepted<Job>, Error> {
     let environments = &portal.inner().environments;
     let why = Why { reason: "command", at: environments.now() };
     let job = environments.wake(requester.caller(), &name, why).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }
 
 pub(super) async fn extend(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     JsonBody(request): JsonBody<Extend>,
 ) -> Result<Json<Environment>, Error> {
-    portal.inner().environments.extend(requester.caller(), &name, request.period).await.map(Json)
+    let environments = &portal.inner().environments;
+    let extended = environments.extend(requester.caller(), &name, request.period, revision).await;
+    or_current(extended, environments.get(&name)).await.map(Json)
 }
 
 pub(super) async fn update(
@@ -39,12 +53,12 @@ pub(super) async fn update(
     requester: Requester,
     Extension(permit): Extension<Permit>,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
     JsonBody(request): JsonBody<UpdateEnvironment>,
-) -> Answer {
-    match portal.inner().approvals.update(requester.caller(), &permit, &name, request).await? {
-        Asked::Done(job) => Ok((StatusCode::ACCEPTED, Json(job)).into_response()),
-        Asked::Waits(approval) => Ok(approvals::waits(&approval)),
-    }
+) -> Result<OrWaits<Accepted<Job>>, Error> {
+    let inner = portal.inner();
+    let asked = inner.approvals.update(requester.caller(), &permit, &name, request, revision).await;
+    Ok(OrWaits::of(or_current(asked, inner.environments.get(&name)).await?, Accepted))
 }
 
 pub(super) async fn preview(
@@ -63,7 +77,11 @@ pub(super) async fn cancel_job(
     portal.inner().environments.cancel_job(requester.caller(), &job).await.map(Json)
 }
 
-pub(super) async fn resume_job(State(portal): State<Portal>, requester: Requester, Path(job): Path<String>) -> Answer {
+pub(super) async fn resume_job(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(job): Path<String>,
+) -> Result<Accepted<Job>, Error> {
     let job = portal.inner().environments.resume_job(requester.caller(), &job).await?;
-    Ok((StatusCode::ACCEPTED, Json(job)).into_response())
+    Ok(Accepted(job))
 }

@@ -7,6 +7,7 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode};
 use minijinja::context;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::{DeviceAuthorization, OauthError, TokenResponse};
 
@@ -26,7 +27,7 @@ use crate::{
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// An authorization request, as a browser brings it and as the form brings it back.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(default)]
 pub(super) struct AuthorizeQuery {
     client_id: String,
@@ -119,7 +120,7 @@ fn check_form(identity: &Identity, headers: &HeaderMap, csrf: &str) -> Result<()
 }
 
 /// The code that a device shows.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(default)]
 pub(super) struct DeviceQuery {
     user_code: String,
@@ -166,7 +167,7 @@ pub(super) async fn decide_device(
 }
 
 /// A request to the token endpoint.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(default)]
 pub(super) struct TokenForm {
     grant_type: String,

@@ -7,6 +7,7 @@ use axum::{
 };
 use http::{HeaderMap, Method, StatusCode, header};
 use minijinja::{Environment as Engine, UndefinedBehavior, context, value::Serde};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -115,7 +116,7 @@ pub(super) fn signed_in(cookie: &str, next: &str, also: Result<header::HeaderVal
 }
 
 /// Query of a sign-in link.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct LoginQuery {
     token: Option<String>,
 }
@@ -141,7 +142,7 @@ pub(super) async fn login(
 }
 
 /// The form that signs out.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct LogoutForm {
     csrf: String,
 }

@@ -19,7 +19,7 @@ pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::AlreadyExists(_) => (StatusCode::CONFLICT, "already-exists"),
         Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
         Error::ApprovalRequired(_) => (StatusCode::CONFLICT, "approval-required"),
-        Error::Changed { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
+        Error::Changed { .. } | Error::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
         Error::Invalid { kind, .. } => (StatusCode::UNPROCESSABLE_ENTITY, kind),
         Error::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request"),
         Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
@@ -42,7 +42,32 @@ pub(crate) fn describe(error: &Error) -> Problem {
         }
         other => other.to_string(),
     };
-    Problem { status: status.as_u16(), kind: kind.to_owned(), detail, nearest, request_id: String::new() }
+    let current = match error {
+        Error::Stale { now, .. } => Some(now.clone()),
+        _ => None,
+    };
+    Problem { status: status.as_u16(), kind: kind.to_owned(), detail, nearest, request_id: String::new(), current }
+}
+
+/// The problem document of an answer that something else made: a framework's refusal, in plain text.
+pub(crate) fn of_status(status: StatusCode, detail: String) -> Problem {
+    let kind = match status {
+        StatusCode::NOT_FOUND => "not-found",
+        StatusCode::PAYLOAD_TOO_LARGE => "too-large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported-media-type",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        status if status.is_server_error() => "internal",
+        _ => "bad-request",
+    };
+    let detail = if detail.is_empty() { status.canonical_reason().unwrap_or("refused").to_owned() } else { detail };
+    Problem {
+        status: status.as_u16(),
+        kind: kind.to_owned(),
+        detail,
+        nearest: Vec::new(),
+        request_id: String::new(),
+        current: None,
+    }
 }
 
 impl IntoResponse for Error {
@@ -55,6 +80,11 @@ impl IntoResponse for Error {
         let mut response = status.into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"vctl\""));
+        }
+        if let Self::Changed { current } | Self::Stale { current, .. } = &self
+            && let Ok(tag) = HeaderValue::from_str(&format!("\"{current}\""))
+        {
+            response.headers_mut().insert(header::ETAG, tag);
         }
         response.extensions_mut().insert(describe(&self));
         response

@@ -3,12 +3,15 @@
 use axum::{
     Extension, Json,
     extract::{Path, State},
-    response::IntoResponse,
 };
-use http::StatusCode;
-use vctl_api::rest::{AddResource, Page, ProbeResult, Resource};
+use vctl_api::rest::{AddResource, ProbeResult, Resource};
 
-use super::{api::Answer, body::JsonBody, requester::Requester};
+use super::{
+    body::JsonBody,
+    listing::{Listing, Paged},
+    openapi::answers::Created,
+    requester::Requester,
+};
 use crate::{
     Portal,
     access::{permission::Permission, policy::Permit},
@@ -18,20 +21,21 @@ use crate::{
 pub(super) async fn list(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-) -> Result<Json<Page<Resource>>, Error> {
+    listing: Listing<Resource>,
+) -> Result<Paged<Resource>, Error> {
     // Whoever may create environments somewhere may see what these can be bound to.
     let seen = portal.inner().access.allows_somewhere(&permit, Permission::TemplatesList).await?;
     let items = if seen { portal.inner().environments.resources().await? } else { Vec::new() };
-    Ok(Json(Page { items, next: None }))
+    listing.page(items)
 }
 
 pub(super) async fn add(
     State(portal): State<Portal>,
     requester: Requester,
     JsonBody(request): JsonBody<AddResource>,
-) -> Answer {
+) -> Result<Created<Resource>, Error> {
     let resource = portal.inner().environments.add_resource(requester.caller(), request).await?;
-    Ok((StatusCode::CREATED, Json(resource)).into_response())
+    Ok(Created::new(resource))
 }
 
 pub(super) async fn remove(

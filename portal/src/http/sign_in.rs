@@ -6,6 +6,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
@@ -27,7 +28,7 @@ fn cookie(value: &str, life: i64) -> Result<HeaderValue, Error> {
 }
 
 /// Query of the beginning of a sign-in.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Start {
     issuer: Option<String>,
     next: Option<String>,
@@ -63,7 +64,7 @@ pub(super) async fn callback(
 }
 
 /// The form of a back-channel logout.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct LogoutToken {
     logout_token: String,
 }

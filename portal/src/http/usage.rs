@@ -5,13 +5,15 @@ use axum::{
     extract::{Path, Query, State, rejection::QueryRejection},
 };
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use vctl_api::rest::{CurrentUsage, Page, Period, UsageSeries};
+use vctl_api::rest::{CurrentUsage, Period, UsageSeries};
 
+use super::listing::{Listing, Paged};
 use crate::{Portal, access::policy::Permit, error::Error};
 
 /// Query of a series.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct SeriesQuery {
     since: Option<String>,
     until: Option<String>,
@@ -55,8 +57,9 @@ pub(super) async fn series(
 pub(super) async fn current(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
-) -> Result<Json<Page<CurrentUsage>>, Error> {
+    listing: Listing<CurrentUsage>,
+) -> Result<Paged<CurrentUsage>, Error> {
     let inner = portal.inner();
     let items = inner.usage.current(&permit, &inner.environments).await?;
-    Ok(Json(Page { items, next: None }))
+    listing.page(items)
 }

@@ -3,18 +3,19 @@
 use axum::{
     Json,
     extract::{Path, State},
+    response::NoContent,
 };
-use http::{HeaderMap, StatusCode};
-use vctl_api::rest::{ChangeUser, IdentityView, Page, User};
+use http::HeaderMap;
+use vctl_api::rest::{ChangeUser, IdentityView, User};
 
 use super::{
-    api::Answer,
-    body::{JsonBody, tagged},
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
+    listing::{Listing, Paged},
     requester::Requester,
 };
 use crate::{
     Portal,
-    auth::{Credential, Identity},
+    auth::{Credential, Identity, UserDoc},
     error::Error,
 };
 
@@ -29,29 +30,39 @@ pub(super) async fn whoami(requester: Requester) -> Json<IdentityView> {
     Json(IdentityView { user, actor, name, email, groups, credential: credential.to_owned(), scopes })
 }
 
-pub(super) async fn list(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
-    let items: Vec<User> = portal.inner().auth.users().await?;
-    tagged(&Page { items, next: None }, None, &headers)
+pub(super) async fn list(State(portal): State<Portal>, listing: Listing<User>) -> Result<Paged<User>, Error> {
+    listing.page(portal.inner().auth.users().await?)
 }
 
-pub(super) async fn get(State(portal): State<Portal>, Path(id): Path<String>) -> Result<Json<User>, Error> {
-    portal.inner().auth.user(&id).await.map(Json)
+pub(super) async fn get(
+    State(portal): State<Portal>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Tagged<User>, Error> {
+    let stored = portal.inner().auth.stored_user(&id).await?;
+    let revision = stored.revision;
+    tagged(&UserDoc::view(stored), Some(revision), &headers)
 }
 
 pub(super) async fn change(
     State(portal): State<Portal>,
     requester: Requester,
     Path(user): Path<String>,
+    IfMatch(revision): IfMatch,
     JsonBody(request): JsonBody<ChangeUser>,
-) -> Result<Json<User>, Error> {
-    portal.inner().auth.set_disabled(requester.caller(), &user, request.disabled).await.map(Json)
+) -> Result<Tagged<User>, Error> {
+    let auth = &portal.inner().auth;
+    let changed = auth.set_disabled(requester.caller(), &user, request.disabled, revision).await;
+    let stored = or_current(changed, async { auth.stored_user(&user).await.map(UserDoc::view) }).await?;
+    let revision = stored.revision;
+    tagged(&UserDoc::view(stored), Some(revision), &HeaderMap::new())
 }
 
 pub(super) async fn remove(
     State(portal): State<Portal>,
     requester: Requester,
     Path(user): Path<String>,
-) -> Result<StatusCode, Error> {
+) -> Result<NoContent, Error> {
     portal.inner().auth.remove_user(requester.caller(), &user).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }

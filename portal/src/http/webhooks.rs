@@ -3,23 +3,31 @@
 use axum::{
     Json,
     extract::{Path, State},
-    response::IntoResponse,
+    response::NoContent,
 };
-use http::{HeaderMap, StatusCode};
-use vctl_api::rest::{Page, Webhook, WebhookSettings};
+use http::HeaderMap;
+use vctl_api::rest::{Delivery, Webhook, WebhookSettings};
 
 use super::{
-    api::Answer,
-    body::{JsonBody, if_match, tagged},
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
+    listing::{Listing, Paged},
+    openapi::answers::Accepted,
     requester::Requester,
 };
 use crate::{Portal, error::Error};
 
-pub(super) async fn list(State(portal): State<Portal>, headers: HeaderMap) -> Answer {
-    tagged(&Page { items: portal.inner().webhooks.list().await?, next: None }, None, &headers)
+pub(super) async fn list(
+    State(portal): State<Portal>,
+    listing: Listing<Webhook>,
+) -> Result<Paged<Webhook>, Error> {
+    listing.page(portal.inner().webhooks.list().await?)
 }
 
-pub(super) async fn get(State(portal): State<Portal>, Path(name): Path<String>, headers: HeaderMap) -> Answer {
+pub(super) async fn get(
+    State(portal): State<Portal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Tagged<Webhook>, Error> {
     let webhook = portal.inner().webhooks.get(&name).await?;
     tagged(&webhook, Some(webhook.revision), &headers)
 }
@@ -28,22 +36,27 @@ pub(super) async fn put(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-    headers: HeaderMap,
+    IfMatch(revision): IfMatch,
     JsonBody(settings): JsonBody<WebhookSettings>,
 ) -> Result<Json<Webhook>, Error> {
-    portal.inner().webhooks.put(requester.caller(), &name, settings, if_match(&headers)?).await.map(Json)
+    let webhooks = &portal.inner().webhooks;
+    let changed = webhooks.put(requester.caller(), &name, settings, revision).await;
+    or_current(changed, webhooks.get(&name)).await.map(Json)
 }
 
 pub(super) async fn delete(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
-) -> Result<StatusCode, Error> {
+) -> Result<NoContent, Error> {
     portal.inner().webhooks.delete(requester.caller(), &name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }
 
-pub(super) async fn test(State(portal): State<Portal>, requester: Requester, Path(name): Path<String>) -> Answer {
-    let delivery = portal.inner().webhooks.test(requester.caller(), &name).await?;
-    Ok((StatusCode::ACCEPTED, Json(delivery)).into_response())
+pub(super) async fn test(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(name): Path<String>,
+) -> Result<Accepted<Delivery>, Error> {
+    portal.inner().webhooks.test(requester.caller(), &name).await.map(Accepted)
 }

@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use vctl_api::rest::{Change, Phase};
 
-use crate::testing::World;
+use crate::{environments::changes::Since, testing::World};
 
 async fn refused(world: &World, body: Value, status: StatusCode, kind: &str) -> Value {
     let (got, problem) = world.call("POST", "/api/v1/environments", Some(body.clone())).await;
@@ -156,7 +156,7 @@ async fn changes_are_streamed_and_can_be_resumed() {
     let environments = &world.portal.inner().environments;
     let access = || world.portal.inner().access.clone();
     let permit = world.administrator().await;
-    let mut live = Box::pin(environments.changes(None, access(), permit.clone()).await.expect("changes"));
+    let mut live = Box::pin(environments.changes(Since::Now, access(), permit.clone()).await.expect("changes").1);
     world.create("env", "blank").await;
     let mut seen = Vec::new();
     while seen.len() < 2 {
@@ -170,10 +170,11 @@ async fn changes_are_streamed_and_can_be_resumed() {
     );
     // Whichever of the two came first: whoever goes on after it gets the other one.
     let position = seen[0].0.to_string().parse().expect("position");
-    let mut resumed = Box::pin(environments.changes(Some(position), access(), permit.clone()).await.expect("changes"));
+    let mut resumed =
+        Box::pin(environments.changes(Since::After(position), access(), permit.clone()).await.expect("changes").1);
     assert_eq!(resumed.next().await.expect("change"), seen[1]);
     let ahead = "100000.100000".parse().expect("position");
-    let mut ahead = Box::pin(environments.changes(Some(ahead), access(), permit).await.expect("changes"));
+    let mut ahead = Box::pin(environments.changes(Since::After(ahead), access(), permit).await.expect("changes").1);
     assert!(matches!(ahead.next().await, Some((_, Change::Reset))), "a revision of another life of the server");
 }
 

@@ -216,6 +216,8 @@ async fn a_follower_is_told_of_what_they_may_see_and_that_it_is_gone_when_they_m
         let piece = tokio::time::timeout(std::time::Duration::from_secs(20), body.next()).await.expect("an event");
         String::from_utf8(piece.expect("more").expect("data").to_vec()).expect("text")
     };
+    let begin = next().await;
+    assert!(begin.starts_with("id:") && !begin.contains("event:"), "{begin}");
     ok(&world, "POST", "/api/v1/environments", json!({"name": "shared", "template": "blank"})).await;
     ok(&world, "PUT", "/api/v1/environments/shared/shares/ben", json!({"access": "readOnly"})).await;
     let event = next().await;

@@ -248,6 +248,18 @@ async fn a_device_waits_for_a_person() {
         "{tokens}"
     );
     assert_eq!(text(&ask(&device).await, "error"), "invalid_grant", "good once");
+    let token = text(&tokens, "access_token");
+    let (_, logins) = with_token(&world, token, "GET", "/api/v1/logins?q=BOX", None).await;
+    let login = &logins["items"][0];
+    assert_eq!((&login["client"], &login["current"]), (&json!("box"), &json!(true)), "{logins}");
+    let path = format!("/api/v1/logins/{}", text(login, "id"));
+    let other = world.sign_in("other", &[]).await;
+    assert_eq!(world.call_as(Some(&other), "DELETE", &path, None).await.0, StatusCode::NOT_FOUND, "it is not theirs");
+    assert_eq!(world.call_as(Some(&other), "GET", "/api/v1/logins?all", None).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(with_token(&world, token, "DELETE", &path, None).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(with_token(&world, token, "GET", "/api/v1/identity", None).await.0, StatusCode::UNAUTHORIZED);
+    let (_, audit) = world.call("GET", "/api/v1/audit?action=login.delete", None).await;
+    assert_eq!(audit["items"][0]["detail"]["client"], "box", "{audit}");
 
     let refused = begin().await;
     decide(&refused, "deny").await;

@@ -22,6 +22,7 @@ mod oidc;
 mod postgres;
 mod readme;
 mod resources;
+mod rest_api;
 mod rotate_ca;
 mod sign_in;
 mod tenant_servers_podman;

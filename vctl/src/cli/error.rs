@@ -123,6 +123,7 @@ mod tests {
             detail: String::new(),
             nearest: Vec::new(),
             request_id: String::new(),
+            current: None,
         };
         CliError::Refused(Box::new(problem)).exit_code()
     }

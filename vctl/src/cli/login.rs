@@ -1,5 +1,6 @@
 //! `vctl login` and `vctl logout`.
 
+mod logins;
 mod loopback;
 
 use std::{
@@ -14,7 +15,7 @@ use clap::Args;
 use sha2::{Digest as _, Sha256};
 use vctl_api::rest::{DeviceAuthorization, TokenResponse};
 
-use self::loopback::Loopback;
+use self::{logins::Logins, loopback::Loopback};
 use super::{
     Global,
     client::{CLIENT_ID, http, oauth},
@@ -29,10 +30,20 @@ const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// Arguments of `vctl login`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Login {
+    #[command(subcommand)]
+    logins: Option<Logins>,
+    #[command(flatten)]
+    sign_in: SignIn,
+}
+
+/// How to sign in, and where.
+#[derive(Debug, Args)]
+struct SignIn {
     /// Address of the server, such as https://vctl.example.com
     #[arg(long, value_name = "URL", value_parser = server)]
-    server: String,
+    server: Option<String>,
     /// Name of the issuer to sign in at [default: choose in the browser]
     #[arg(long, value_name = "NAME", conflicts_with = "device")]
     issuer: Option<String>,
@@ -66,17 +77,32 @@ fn server(text: &str) -> Result<String, String> {
 }
 
 impl Login {
-    pub(super) async fn run(self, _: &Global) -> Result<(), CliError> {
+    pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
+        if let Some(logins) = self.logins {
+            return logins.run(global).await;
+        }
+        let server = self.sign_in.server.clone().ok_or_else(|| {
+            CliError::Usage(
+                "say where: `vctl login --server https://vctl.example.com`; `vctl login list` shows where you are signed in".to_owned(),
+            )
+        })?;
+        self.sign_in.run(server).await
+    }
+}
+
+impl SignIn {
+    async fn run(self, server: String) -> Result<(), CliError> {
         let authority = self.ca_file.as_ref().map(|f| fs::read_to_string(f).map_err(CliError::file(f))).transpose()?;
         let http = http(authority.as_ref().map(String::as_bytes))?;
         let file = config_file()?;
         // Before anybody signs in: a file that cannot be read is told now.
         Contexts::load(&file)?;
-        let tokens = if self.device { self.by_device(&http).await? } else { self.by_browser(&http).await? };
-        let name = self.name.clone().unwrap_or_else(|| self.server.trim_start_matches("https://").to_owned());
+        let tokens =
+            if self.device { by_device(&http, &server).await? } else { self.by_browser(&http, &server).await? };
+        let name = self.name.clone().unwrap_or_else(|| server.trim_start_matches("https://").to_owned());
         let mut entry = Entry {
             name: name.clone(),
-            server: self.server.clone(),
+            server: server.clone(),
             certificate_authority: authority,
             actor: String::new(),
             refresh_token: String::new(),
@@ -91,11 +117,11 @@ impl Login {
             Ok(())
         })
         .await?;
-        print(&format!("signed in at {} as {actor}; commands talk to it now (context {name})\n", self.server))
+        print(&format!("signed in at {} as {actor}; commands talk to it now (context {name})\n", server))
     }
 
     /// Authorization code with PKCE to a port of this machine (RFC 8252).
-    async fn by_browser(&self, http: &reqwest::Client) -> Result<TokenResponse, CliError> {
+    async fn by_browser(&self, http: &reqwest::Client, server: &str) -> Result<TokenResponse, CliError> {
         let loopback = Loopback::bind().await?;
         let random = || BASE64.encode(rand::random::<[u8; 32]>());
         let (state, verifier) = (random(), random());
@@ -113,12 +139,12 @@ impl Login {
             .finish();
         let path = format!("/oauth/authorize?{query}");
         let address = match &self.issuer {
-            None => format!("{}{path}", self.server),
+            None => format!("{server}{path}"),
             Some(issuer) => {
                 let query = url::form_urlencoded::Serializer::new(String::new())
                     .extend_pairs([("issuer", issuer.as_str()), ("next", &path)])
                     .finish();
-                format!("{}/auth/start?{query}", self.server)
+                format!("{server}/auth/start?{query}")
             }
         };
         tell(&format!("Sign in with your browser:\n  {address}\n"))?;
@@ -134,31 +160,31 @@ impl Login {
             ("code_verifier", &verifier),
             ("redirect_uri", loopback.address()),
         ];
-        let answer = oauth::<TokenResponse>(http, &self.server, "token", &fields).await?;
+        let answer = oauth::<TokenResponse>(http, server, "token", &fields).await?;
         answer.map_err(|e| CliError::Failed(format!("the server refused the sign-in: {}", e.error_description)))
     }
+}
 
-    /// A code that is entered on another machine (RFC 8628).
-    async fn by_device(&self, http: &reqwest::Client) -> Result<TokenResponse, CliError> {
-        let machine = machine();
-        let fields = [("client_id", CLIENT_ID), ("client_name", machine.as_str())];
-        let device = oauth::<DeviceAuthorization>(http, &self.server, "device_authorization", &fields).await?;
-        let device = device.map_err(|e| CliError::Failed(e.error_description))?;
-        tell(&format!(
-            "Open {} and enter the code\n  {}\nor open {}\n",
-            device.verification_uri, device.user_code, device.verification_uri_complete
-        ))?;
-        let mut pause = Duration::from_secs(device.interval.max(1));
-        let fields = [("grant_type", DEVICE_GRANT), ("client_id", CLIENT_ID), ("device_code", &device.device_code)];
-        loop {
-            tokio::time::sleep(pause).await;
-            match oauth::<TokenResponse>(http, &self.server, "token", &fields).await? {
-                Ok(tokens) => return Ok(tokens),
-                Err(e) if e.error == "authorization_pending" => {}
-                // RFC 8628, section 3.5: five seconds more from now on.
-                Err(e) if e.error == "slow_down" => pause += Duration::from_secs(5),
-                Err(e) => return Err(CliError::Failed(e.error_description)),
-            }
+/// A code that is entered on another machine (RFC 8628).
+async fn by_device(http: &reqwest::Client, server: &str) -> Result<TokenResponse, CliError> {
+    let machine = machine();
+    let fields = [("client_id", CLIENT_ID), ("client_name", machine.as_str())];
+    let device = oauth::<DeviceAuthorization>(http, server, "device_authorization", &fields).await?;
+    let device = device.map_err(|e| CliError::Failed(e.error_description))?;
+    tell(&format!(
+        "Open {} and enter the code\n  {}\nor open {}\n",
+        device.verification_uri, device.user_code, device.verification_uri_complete
+    ))?;
+    let mut pause = Duration::from_secs(device.interval.max(1));
+    let fields = [("grant_type", DEVICE_GRANT), ("client_id", CLIENT_ID), ("device_code", &device.device_code)];
+    loop {
+        tokio::time::sleep(pause).await;
+        match oauth::<TokenResponse>(http, server, "token", &fields).await? {
+            Ok(tokens) => return Ok(tokens),
+            Err(e) if e.error == "authorization_pending" => {}
+            // RFC 8628, section 3.5: five seconds more from now on.
+            Err(e) if e.error == "slow_down" => pause += Duration::from_secs(5),
+            Err(e) => return Err(CliError::Failed(e.error_description)),
         }
     }
 }

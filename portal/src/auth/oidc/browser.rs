@@ -1,6 +1,7 @@
 //! A browser's way to the provider and back.
 
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vctl_store::{Expect, StoreError, Write};
@@ -43,7 +44,7 @@ impl Document for AuthorizationDoc {
 }
 
 /// What a provider's redirect brings.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(crate) struct Callback {
     pub(crate) state: Option<String>,
     pub(crate) code: Option<String>,

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Addresses at which a key could make more of itself.
-const NOT_FOR_KEYS: [&str; 3] = ["/api/v1/api-keys", "/api/v1/login-links", "/api/v1/users"];
+const NOT_FOR_KEYS: [&str; 4] = ["/api/v1/api-keys", "/api/v1/login-links", "/api/v1/logins", "/api/v1/users"];
 
 /// Refuses what no API key is for; other credentials are for everything.
 ///
@@ -19,7 +19,7 @@ pub(super) fn within(identity: &Identity, path: &str) -> Result<(), Error> {
         return refused("it is for the REST API");
     }
     if NOT_FOR_KEYS.iter().any(|p| path.starts_with(p)) {
-        return refused("sign in to manage users, keys and sign-in links");
+        return refused("sign in to manage users, keys, logins and sign-in links");
     }
     Ok(())
 }
