@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -29,6 +28,8 @@ use crate::{
 const TICK: Duration = Duration::from_secs(1);
 /// How long the thread that reads keys waits before it looks whether it is still wanted.
 const KEY_POLL: Duration = Duration::from_millis(50);
+/// How long that thread may take to end.
+const KEYS_END: Duration = Duration::from_secs(1);
 /// Messages that may wait to be taken in.
 const BUFFER: usize = 256;
 
@@ -77,7 +78,7 @@ pub async fn run(
     }
     let mut screen = Screen::take(mouse)?;
     let outcome = live(&mut screen, server, settings, ends, outside).await;
-    let restored = screen.give_back().await;
+    let restored = screen.restore();
     outcome?;
     restored?;
     Ok(())
@@ -89,7 +90,6 @@ struct Screen {
     mouse: bool,
     keys: mpsc::Receiver<Event>,
     stop: Arc<AtomicBool>,
-    reader: Option<JoinHandle<()>>,
 }
 
 impl Screen {
@@ -100,25 +100,28 @@ impl Screen {
         }
         let (send, keys) = mpsc::channel(BUFFER);
         let stop = Arc::new(AtomicBool::new(false));
-        let reader = read_keys(send, stop.clone())?;
-        Ok(Self { terminal, mouse, keys, stop, reader: Some(reader) })
+        read_keys(send, stop.clone())?;
+        Ok(Self { terminal, mouse, keys, stop })
     }
 
-    /// After this nobody reads from the terminal, and it is as it was.
-    async fn give_back(&mut self) -> io::Result<()> {
+    /// The terminal is as it was. The thread that reads keys is not waited for: of a terminal that is gone it may never come back.
+    fn restore(&mut self) -> io::Result<()> {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(reader) = self.reader.take() {
-            // The thread may wait for room to tell a key.
-            self.keys.close();
-            let joined = tokio::task::spawn_blocking(move || reader.join()).await;
-            if !matches!(joined, Ok(Ok(()))) {
-                tracing::warn!("the thread that reads keys has panicked");
-            }
-        }
         if self.mouse {
             execute!(io::stdout(), DisableMouseCapture)?;
         }
         ratatui::try_restore()
+    }
+
+    /// The same, and after this nobody reads from the terminal.
+    async fn give_back(&mut self) -> io::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        // The channel ends with the thread; when that waits for room in it, it gets some.
+        let ended = async { while self.keys.recv().await.is_some() {} };
+        if tokio::time::timeout(KEYS_END, ended).await.is_err() {
+            return Err(io::Error::other("somebody still waits for its keys"));
+        }
+        self.restore()
     }
 }
 
@@ -212,8 +215,9 @@ async fn asked_to_end() {
 }
 
 /// A thread of its own waits for keys, because waiting for a terminal blocks.
-fn read_keys(send: mpsc::Sender<Event>, stop: Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+fn read_keys(send: mpsc::Sender<Event>, stop: Arc<AtomicBool>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("keys".to_owned());
+    let begun = thread.spawn(move || {
         while !stop.load(Ordering::Relaxed) {
             match event::poll(KEY_POLL) {
                 Ok(false) => {}
@@ -226,5 +230,6 @@ fn read_keys(send: mpsc::Sender<Event>, stop: Arc<AtomicBool>) -> io::Result<Joi
                 Err(_) => return,
             }
         }
-    })
+    });
+    begun.map(drop)
 }

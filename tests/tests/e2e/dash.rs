@@ -1,9 +1,12 @@
 //! `vctl dash` in a real terminal. What each screen looks like in detail is in `tui/tests/snapshots`.
 
+use std::{path::Path, time::Duration};
+
 use anyhow::{Result, ensure};
 use vctl_tests::{
     platform::{Platform, Workers, vctl_binary},
     tmux::Tmux,
+    wait,
 };
 
 /// A row of the screen that begins with a name and has all these words.
@@ -219,6 +222,25 @@ fn podman_logs_and_shell_in_the_dashboard() -> Result<()> {
     tmux.keys(&["q", "q"])?;
     tmux.until("the shell is back", |s| !s.contains("pods of dev") && s.trim_end().ends_with('$'))?;
     Ok(())
+}
+
+/// The terminal goes away, and the dashboard with it.
+#[test]
+fn it_ends_with_its_terminal() -> Result<()> {
+    let platform = Platform::start(Workers::None)?;
+    let data = platform.data_dir().display().to_string();
+    let home = platform.scratch().display().to_string();
+    let tmux = Tmux::start(platform.scratch(), &[("VCTL_DATA_DIR", &data), ("HOME", &home)])?;
+    tmux.line(&format!("echo $$ > ~/pid; exec {} dash", vctl_binary()?.display()))?;
+    tmux.until("the dashboard", |s| s.contains("no environments yet"))?;
+    let pid = std::fs::read_to_string(platform.scratch().join("pid"))?;
+    drop(tmux);
+    // A process that has ended and was not waited for has no command line any more.
+    let line = Path::new("/proc").join(pid.trim()).join("cmdline");
+    wait::until("it ends", Duration::from_secs(20), || {
+        let ended = std::fs::read(&line).unwrap_or_default().is_empty();
+        if ended { Ok(()) } else { Err("it runs".to_owned()) }
+    })
 }
 
 /// Without a terminal, and without a server, it says what to do and leaves the screen alone.
