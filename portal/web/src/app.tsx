@@ -4,7 +4,7 @@ import { Component, type ReactNode, Suspense, lazy, useEffect, useRef, useState 
 import { Button as AriaButton, Dialog as AriaDialog, Modal, ModalOverlay } from "react-aria-components";
 import { Problem, useToken as keepToken } from "./api/client";
 import { listen, useLive } from "./api/live";
-import { environmentsQuery, permissionsQuery, sessionQuery } from "./api/queries";
+import { approvalsQuery, environmentsQuery, permissionsQuery, sessionQuery } from "./api/queries";
 import type { Session } from "./api/types";
 import { Link, match, usePath } from "./lib/router";
 import { type Theme, setTheme, useTheme } from "./lib/theme";
@@ -22,6 +22,7 @@ const Jobs = lazy(() => import("./pages/jobs"));
 const JobPage = lazy(() => import("./pages/job"));
 const Audit = lazy(() => import("./pages/audit"));
 const Projects = lazy(() => import("./pages/projects"));
+const Approvals = lazy(() => import("./pages/approvals"));
 const Admin = lazy(() => import("./pages/admin"));
 const Account = lazy(() => import("./pages/account"));
 const Settings = lazy(() => import("./pages/settings"));
@@ -36,6 +37,7 @@ const ROUTES: [string, (values: Record<string, string>) => ReactNode][] = [
   ["/jobs/:id", ({ id = "" }) => <JobPage id={id} />],
   ["/audit", () => <Audit />],
   ["/projects", () => <Projects />],
+  ["/approvals", () => <Approvals />],
   ["/admin/:section", ({ section = "" }) => <Admin section={section} />],
   ["/account", () => <Account />],
   ["/settings", () => <Settings />],
@@ -45,6 +47,7 @@ const NAVIGATION: { to: string; label: string; icon: IconName; under: string[]; 
   { to: "/", label: "Environments", icon: "environments", under: ["/create", "/environments"] },
   { to: "/templates", label: "Templates", icon: "templates", under: [] },
   { to: "/projects", label: "Projects", icon: "projects", under: [] },
+  { to: "/approvals", label: "Approvals", icon: "approvals", under: [] },
   { to: "/jobs", label: "Jobs", icon: "jobs", under: [] },
   { to: "/audit", label: "Audit", icon: "audit", under: [] },
   { to: "/workers", label: "Workers", icon: "workers", under: [] },
@@ -149,6 +152,8 @@ const THEMES: { id: Theme; label: string; icon: IconName }[] = [
 function Side({ session, path }: { session: Session; path: string }) {
   const environments = useQuery(environmentsQuery);
   const mine = useQuery(permissionsQuery({})).data ?? [];
+  const waiting = useQuery({ ...approvalsQuery({ decidable: "true" }), refetchInterval: 30_000 });
+  const counts: Record<string, number | undefined> = { "/": environments.data?.length, "/approvals": waiting.data?.length === 0 ? undefined : waiting.data?.length };
   const chosen = useTheme();
   const icon = THEMES.find((each) => each.id === chosen)?.icon ?? "screen";
   return (
@@ -163,7 +168,7 @@ function Side({ session, path }: { session: Session; path: string }) {
             <Link key={item.to} to={item.to} aria-current={current ? "page" : undefined}>
               <Icon name={item.icon} />
               {item.label}
-              {item.to === "/" && environments.data && <span className="count">{environments.data.length.toLocaleString("en")}</span>}
+              {counts[item.to] !== undefined && <span className="count">{counts[item.to]?.toLocaleString("en")}</span>}
             </Link>
           );
         })}

@@ -60,6 +60,11 @@ impl Company {
         Ok(Self { platform, provider, portal, authority, _configuration: dir })
     }
 
+    /// The authorities that vouch for the platform and for the provider.
+    pub(crate) fn authorities(&self) -> [PathBuf; 2] {
+        [self.authority.clone(), self.provider.authority.clone()]
+    }
+
     /// Begins `vctl login`: the command, which waits, and the address that somebody has to open and allow it at.
     pub(crate) fn begin_login(&self) -> Result<(Background, Url)> {
         let authority = self.authority.display().to_string();

@@ -132,8 +132,8 @@ fn people_sign_in_at_their_provider_and_end_with_it() -> Result<()> {
     let mut company = Company::start(Workers::Simulated, &log)?;
     let portal = company.portal.clone();
 
-    let authorities = [company.authority.clone(), company.provider.authority.clone()];
-    let authorities = [authorities[0].as_path(), authorities[1].as_path()];
+    let [portal_authority, provider_authority] = company.authorities();
+    let authorities = [portal_authority.as_path(), provider_authority.as_path()];
     let mut secrets = vec![SECRET.to_owned()];
     let mut alice = Browser::new(&authorities)?;
     let page = alice.get(&portal.join("/environments/x")?)?;

@@ -11,6 +11,7 @@ import { Age, Empty, ErrorNote, Loaded, Note, toast } from "../ui/feedback";
 import { FormDialog } from "../ui/form";
 import { Facts, Page, Panel } from "../ui/page";
 import { type Column, Table } from "../ui/table";
+import { Logins } from "./logins";
 
 export default function Account() {
   const identity = useQuery(identityQuery);
@@ -58,6 +59,7 @@ export default function Account() {
             </div>
           </Panel>
         </div>
+        <Logins />
         <ApiKeys administrator={session.data?.administrator === true} />
       </div>
     </Page>
