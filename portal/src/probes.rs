@@ -2,11 +2,16 @@
 //! else fail in a container later. Nothing is changed on the other side.
 
 mod http;
+mod kafka;
+mod mysql;
 mod postgres;
 mod redis;
+mod s3;
+mod scram;
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -30,6 +35,8 @@ pub(crate) struct Target {
     pub(crate) database: String,
     pub(crate) tls: bool,
     pub(crate) password: Option<String>,
+    /// Signatures are of a time.
+    pub(crate) now: Timestamp,
 }
 
 /// Why a resource cannot be used. Texts say what to do.
@@ -72,6 +79,9 @@ async fn probe_within(target: &Target, limit: Duration) -> Result<String, ProbeE
             ResourceKind::Postgres => postgres::probe(target).await,
             ResourceKind::Redis => redis::probe(target).await,
             ResourceKind::Http => http::probe(target).await,
+            ResourceKind::Mysql => mysql::probe(target).await,
+            ResourceKind::Kafka => kafka::probe(target).await,
+            ResourceKind::S3 => s3::probe(target).await,
         }
     };
     match tokio::time::timeout(limit, asked).await {
@@ -97,7 +107,7 @@ impl Target {
     }
 
     /// TLS over a connection.
-    async fn secure(&self, tcp: TcpStream) -> Result<Box<dyn Stream>, ProbeError> {
+    async fn secure(&self, tcp: impl Stream + 'static) -> Result<Box<dyn Stream>, ProbeError> {
         let certificate = |why: String| ProbeError::Certificate { place: self.place(), why };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -19,6 +19,7 @@ mod readme;
 mod resources;
 mod rotate_ca;
 mod sign_in;
+mod templates;
 mod tenant_servers_podman;
 mod usage;
 mod versions;
