@@ -42,8 +42,12 @@ pub(crate) struct Target {
 /// Why a resource cannot be used. Texts say what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProbeError {
-    #[error("{place} does not answer within {} s: are host and port right, and may this server reach it?", .limit.as_secs_f64())]
-    TimeOut { place: String, limit: Duration },
+    #[error(
+        "{place} does not answer within {} s: are host and port right, may this server reach it{}?",
+        .limit.as_secs_f64(),
+        if *.tls { ", and does it speak TLS there" } else { "" }
+    )]
+    TimeOut { place: String, limit: Duration, tls: bool },
     #[error("{place} cannot be reached ({why}): are host and port right, and is it running?")]
     Unreachable { place: String, why: String },
     #[error("{0} does not speak TLS on this port: register it without --tls, or name its TLS port")]
@@ -86,7 +90,7 @@ async fn probe_within(target: &Target, limit: Duration) -> Result<String, ProbeE
     };
     match tokio::time::timeout(limit, asked).await {
         Ok(answer) => answer,
-        Err(_) => Err(ProbeError::TimeOut { place: target.place(), limit }),
+        Err(_) => Err(ProbeError::TimeOut { place: target.place(), limit, tls: target.tls }),
     }
 }
 

@@ -120,13 +120,11 @@ impl ObjectStore {
     ///
     /// # Errors
     /// It does not start.
-    pub fn start(directory: &Path, open_requests: Option<u32>) -> Result<Self> {
+    pub fn start(directory: &Path, open_requests: u32) -> Result<Self> {
         let port = free_port()?;
         let mut server = Command::new(program("moto_server")?);
         server.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-        if let Some(open) = open_requests {
-            server.env("INITIAL_NO_AUTH_ACTION_COUNT", open.to_string());
-        }
+        server.env("INITIAL_NO_AUTH_ACTION_COUNT", open_requests.to_string());
         let mut server = Background::start(server, "object-store", directory)?;
         server.until_printed("Running on", LIMIT)?;
         Ok(Self { _server: server, port })
@@ -156,33 +154,17 @@ pub struct Kafka {
 }
 
 impl Kafka {
-    /// Starts one: `arguments` are those of `tansu broker`, `store` is where it keeps its users (in memory when there is none).
+    /// Starts one with arguments of `tansu broker`; it keeps everything in memory.
     ///
     /// # Errors
     /// It does not start.
-    pub fn start(directory: &Path, name: &str, arguments: &[&str], store: Option<&ObjectStore>) -> Result<Self> {
+    pub fn start(directory: &Path, name: &str, arguments: &[&str]) -> Result<Self> {
         let port = free_port()?;
         let listen = format!("tcp://127.0.0.1:{port}");
         let mut server = Command::new(program("tansu")?);
         server.args(["broker", "--listener-url", &listen, "--advertised-listener-url", &listen]).args(arguments);
-        if let Some(store) = store {
-            server.args(["--storage-engine", "s3://kafka/"]);
-            server.env("AWS_ENDPOINT", format!("http://127.0.0.1:{}", store.port)).env("AWS_ALLOW_HTTP", "true");
-            server.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
-            server.env("AWS_DEFAULT_REGION", "us-east-1");
-        }
         let mut server = Background::start(server, name, directory)?;
         server.until_printed("ready in", LIMIT)?;
         Ok(Self { _server: server, port })
-    }
-
-    /// Makes a user.
-    ///
-    /// # Errors
-    /// The broker refuses.
-    pub fn user(&self, name: &str, password: &str) -> Result<()> {
-        let mut create = Command::new(program("tansu")?);
-        create.args(["user", "create", "--broker", &format!("tcp://127.0.0.1:{}", self.port), name, password]);
-        finish(create)?.ok().map(drop)
     }
 }

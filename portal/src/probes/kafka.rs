@@ -44,7 +44,8 @@ pub(super) async fn probe(target: &Target) -> Result<String, ProbeError> {
                 })?;
             session = Session::open(target).await?.0;
             if session.handshake(&mechanism).await?.is_some() {
-                return Err(session.protocol("it refuses the mechanism that it has named"));
+                let why = "it refuses every way to sign in: does this port ask for a password at all?".to_owned();
+                return Err(ProbeError::Refused { place: target.place(), why });
             }
         }
         session.sign_in(&mechanism, password).await?;
@@ -156,6 +157,10 @@ impl<'a> Session<'a> {
         let last = scram.last(&server_first, password);
         let last = last.ok_or_else(|| self.protocol("its part of SCRAM makes no sense"))?;
         let server_final = self.sasl(last.as_bytes()).await?;
+        // Some brokers tell a wrong password inside of what they call a success.
+        if server_final.starts_with("e=") {
+            return Err(ProbeError::Password { place: self.target.place(), user: self.target.user.clone() });
+        }
         if scram.is_proved(&server_final) { Ok(()) } else { Err(self.protocol("it does not know the password itself")) }
     }
 

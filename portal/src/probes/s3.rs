@@ -38,17 +38,27 @@ async fn ask(target: &Target, region: &str) -> Result<Answer, ProbeError> {
     let request = request(target, region);
     stream.write_all(request.as_bytes()).await.map_err(|e| target.broken(&e))?;
     let mut bytes = Vec::new();
-    let mut limited = stream.take(ANSWER_LIMIT as u64);
-    // Some servers close without the farewell of TLS: what came before counts.
-    let read = limited.read_to_end(&mut bytes).await;
+    let mut piece = [0; 4096];
+    // Some servers do not close, and some close without the farewell of TLS: what came before counts.
+    while bytes.len() < ANSWER_LIMIT && !is_whole(&bytes) {
+        match stream.read(&mut piece).await {
+            Ok(0) => break,
+            Ok(read) => bytes.extend(&piece[..read]),
+            Err(e) if bytes.is_empty() => return Err(target.broken(&e)),
+            Err(_) => break,
+        }
+    }
     if bytes.first() == Some(&0x15) && !target.tls {
         return Err(ProbeError::WantsTls(target.place()));
     }
-    match read {
-        Err(e) if bytes.is_empty() => return Err(target.broken(&e)),
-        _ => {}
-    }
     judge(target, &String::from_utf8_lossy(&bytes))
+}
+
+/// Whether the last element of an answer has come.
+fn is_whole(bytes: &[u8]) -> bool {
+    let ends = ["</ListBucketResult>", "</ListAllMyBucketsResult>", "</Error>"];
+    let text = String::from_utf8_lossy(bytes);
+    ends.iter().any(|end| text.trim_end().ends_with(end)) || text.contains("\r\n0\r\n\r\n")
 }
 
 fn judge(target: &Target, answer: &str) -> Result<Answer, ProbeError> {
