@@ -42,6 +42,7 @@ pub(super) async fn probe(target: &Target) -> Result<String, ProbeError> {
                     let why = format!("it signs in by {}; supported are {}", others.join(", "), MECHANISMS.join(", "));
                     ProbeError::Refused { place: target.place(), why }
                 })?;
+            drop(session);
             session = Session::open(target).await?.0;
             if session.handshake(&mechanism).await?.is_some() {
                 let why = "it refuses every way to sign in: does this port ask for a password at all?".to_owned();
