@@ -29,18 +29,21 @@ struct Session<'a> {
     stream: Box<dyn Stream>,
     /// Number of the next packet.
     sequence: u8,
+    /// The server could speak TLS.
+    has_tls: bool,
 }
 
 pub(super) async fn probe(target: &Target) -> Result<String, ProbeError> {
     let tcp = target.tcp().await?;
-    let mut session = Session { target, stream: Box::new(tcp), sequence: 0 };
+    let mut session = Session { target, stream: Box::new(tcp), sequence: 0, has_tls: false };
     let greeting = session.greeting().await?;
+    session.has_tls = greeting.capabilities & SSL != 0;
     let mut capabilities = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH;
     if !target.database.is_empty() {
         capabilities |= CONNECT_WITH_DB;
     }
     if target.tls {
-        if greeting.capabilities & SSL == 0 {
+        if !session.has_tls {
             return Err(ProbeError::NoTls(target.place()));
         }
         capabilities |= SSL;
@@ -101,6 +104,11 @@ impl Session<'_> {
         let place = self.target.place();
         match code {
             1045 if self.target.password.is_none() => ProbeError::WantsPassword { place },
+            // MariaDB says no more than that when it wants TLS.
+            1045 if self.has_tls && !self.target.tls => {
+                let why = format!("{why}: the password or the user is wrong, or it wants TLS (try --tls)");
+                ProbeError::Refused { place, why }
+            }
             1045 => ProbeError::Password { place, user: self.target.user.clone() },
             _ if why.contains("insecure transport") => ProbeError::WantsTls(place),
             _ => ProbeError::Refused { place, why },
