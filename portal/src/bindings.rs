@@ -15,10 +15,7 @@ use crate::{
     environments::{Caller, Environments},
     error::{Error, nearest},
     probes::{self, Target},
-    templates::{
-        Template,
-        render::{self, Input},
-    },
+    templates::{Template, render::Input},
 };
 
 /// A resource as it is kept. Its password is in [`ResourceSecretDoc`].
@@ -45,22 +42,6 @@ impl Document for ResourceSecretDoc {
     const RESOURCE: &'static str = "resourcesecrets.vctl.dev";
     fn name(&self) -> &str {
         &self.name
-    }
-}
-
-fn usual_port(kind: ResourceKind) -> u16 {
-    match kind {
-        ResourceKind::Postgres => 5432,
-        ResourceKind::Redis => 6379,
-        ResourceKind::Http => 80,
-    }
-}
-
-fn speaks(kind: ResourceKind) -> &'static str {
-    match kind {
-        ResourceKind::Postgres => "postgres",
-        ResourceKind::Redis => "redis",
-        ResourceKind::Http => "http",
     }
 }
 
@@ -95,8 +76,10 @@ impl Environments {
         if request.host.is_empty() || request.host.len() > 253 || !request.host.chars().all(host_like) {
             return Err(invalid(format!("{:?} is no host name or address", request.host)));
         }
-        if request.kind == ResourceKind::Postgres && request.user.is_empty() {
-            return Err(invalid("a postgres resource needs a user".to_owned()));
+        let by_user = matches!(request.kind, ResourceKind::Postgres | ResourceKind::Mysql)
+            || request.password.is_some() && matches!(request.kind, ResourceKind::Kafka | ResourceKind::S3);
+        if by_user && request.user.is_empty() {
+            return Err(invalid(format!("a {} resource needs a user", request.kind.as_str())));
         }
         if !plain(&request.user) || !plain(&request.database) {
             return Err(invalid("user and database are one line of text".to_owned()));
@@ -109,7 +92,7 @@ impl Environments {
         let resource = Resource {
             kind: request.kind,
             host: request.host,
-            port: request.port.unwrap_or_else(|| usual_port(request.kind)),
+            port: request.port.unwrap_or_else(|| request.kind.usual_port(request.tls)),
             user: request.user,
             database: request.database,
             tls: request.tls,
@@ -172,7 +155,7 @@ impl Environments {
         let resource = self.resource(name).await?;
         let password = self.documents.get::<ResourceSecretDoc>(name).await?.map(|s| s.value.password);
         let Resource { kind, host, port, user, database, tls, .. } = resource;
-        let target = Target { kind, host, port, user, database, tls, password };
+        let target = Target { kind, host, port, user, database, tls, password, now: self.now() };
         let begun = Instant::now();
         let asked = probes::probe(&target).await;
         let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -214,7 +197,7 @@ impl Environments {
             let Some(resource) = asked.get(name) else {
                 return Err(invalid(format!(
                     "binding {name:?} ({}) is not given: say --bind {name}=RESOURCE; `vctl resource list` shows them",
-                    speaks(*kind)
+                    kind.as_str()
                 )));
             };
             let found = self.resource(resource).await.map_err(|e| match e {
@@ -228,8 +211,8 @@ impl Environments {
             if found.kind != *kind {
                 return Err(invalid(format!(
                     "binding {name:?} is {}, but resource {resource:?} is {}",
-                    speaks(*kind),
-                    speaks(found.kind)
+                    kind.as_str(),
+                    found.kind.as_str()
                 )));
             }
             let probe = self.probe_resource(resource).await?;
@@ -253,7 +236,8 @@ impl Environments {
         let (bindings, mut documents) = self.bound(template, doc).await?;
         let input = Input { environment: doc.name.as_str(), kind: doc.kind, parameters, bindings: &bindings };
         // After namespaces, before what uses them: they are Secrets of `default`.
-        documents.extend(render::render_as(template, &input)?);
+        let rendered = self.renderer.render(template, &input).await;
+        documents.extend(rendered.map_err(|mut errors| errors.swap_remove(0))?);
         Ok(documents)
     }
 

@@ -5,6 +5,7 @@ mod authority;
 mod backup;
 pub(crate) mod changes;
 mod create;
+mod interrupted;
 mod kubernetes;
 mod seen;
 mod shares;
@@ -29,7 +30,7 @@ use crate::{
     jobs,
     ports::ControlPlanes,
     sleep,
-    templates::{catalog::Catalog, registry::Registry},
+    templates::{catalog::Catalog, registry::Registry, renderer::Renderer},
 };
 
 /// How often a change that met another one at the same moment is tried anew.
@@ -54,6 +55,7 @@ pub struct Environments {
     pub(crate) planes: Arc<dyn ControlPlanes>,
     pub(crate) clock: Clock,
     pub(crate) access: Access,
+    pub(crate) renderer: Renderer,
     /// Those who add to what a quota limits go one after the other: they would only meet each other's writes.
     counting: Arc<tokio::sync::Mutex<()>>,
     /// What lists have read.
@@ -67,10 +69,11 @@ impl Environments {
         planes: Arc<dyn ControlPlanes>,
         clock: Clock,
         access: Access,
+        renderer: Renderer,
     ) -> Self {
         let registry = Registry::new(catalog, documents.clone());
         let (counting, read) = Default::default();
-        Self { documents, registry, planes, clock, access, counting, read }
+        Self { documents, registry, planes, clock, access, renderer, counting, read }
     }
 
     /// One environment, which the caller may see.

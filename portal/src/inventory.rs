@@ -30,6 +30,26 @@ impl Document for InventoryDoc {
     }
 }
 
+/// Says on every object which template wrote it. So the template's field manager has a part in each, also in one that has nothing but a
+/// name, and what it does not have any more can be told from what others made.
+const ANNOTATION: &str = "vctl.dev/template";
+
+/// A document with the mark of its template.
+pub(crate) fn marked(document: &Value, template: &str) -> Value {
+    let mut marked = document.clone();
+    // What else these may be, the API server refuses.
+    if let Some(metadata) = marked.get_mut("metadata").and_then(Value::as_object_mut) {
+        let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if annotations.is_null() {
+            *annotations = Value::Object(serde_json::Map::new());
+        }
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(ANNOTATION.to_owned(), template.into());
+        }
+    }
+    marked
+}
+
 /// Where a document goes.
 fn reference(document: &Value) -> ObjectRef {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -89,4 +109,21 @@ pub(crate) async fn prune(
         environments.documents.transact(vec![write]).await.map_err(Error::from)?;
     }
     Ok(if removed.is_empty() { "nothing".to_owned() } else { removed.join(", ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_document_says_whose_it_is() {
+        let bare = json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
+        assert_eq!(marked(&bare, "app")["metadata"]["annotations"], json!({ANNOTATION: "app"}));
+        let own = json!({"kind": "ConfigMap", "metadata": {"name": "a", "annotations": {"b": "c"}}});
+        assert_eq!(marked(&own, "app")["metadata"]["annotations"], json!({"b": "c", ANNOTATION: "app"}));
+        let empty = json!({"kind": "ConfigMap", "metadata": {"name": "a", "annotations": null}});
+        assert_eq!(marked(&empty, "app")["metadata"]["annotations"], json!({ANNOTATION: "app"}));
+    }
 }

@@ -64,7 +64,7 @@ use crate::{
     environments::Environments,
     jobs::runner::Runner,
     ports::{ControlPlanes, Workers},
-    templates::catalog::Catalog,
+    templates::{catalog::Catalog, renderer::Renderer},
     usage::Usage,
     webhooks::Webhooks,
 };
@@ -82,6 +82,9 @@ pub struct PortalConfig {
     pub token_file: PathBuf,
     /// Directory with further templates, one directory each; one of the same name replaces a shipped one.
     pub templates_dir: Option<PathBuf>,
+    /// Program that renders templates which might take much memory: called with [`templates::renderer::COMMAND`] it does what
+    /// [`templates::renderer::serve`] does. None: they are rendered in this process.
+    pub template_renderer: Option<PathBuf>,
     /// Where people sign in, besides by sign-in links.
     pub oidc: Option<OidcConfig>,
     /// Entries of the audit trail that are older are removed; none: they are kept for ever.
@@ -176,7 +179,9 @@ impl Portal {
         let catalog = Catalog::new(config.templates_dir.clone());
         let access = Access::new(documents.clone(), clock.clone());
         let usage = Usage::new(documents.clone(), planes.clone(), clock.clone());
-        let environments = Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone());
+        let renderer = Renderer::new(config.template_renderer.clone());
+        let environments =
+            Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone(), renderer);
         let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
         let auth = Auth::new(
             documents,
@@ -218,6 +223,10 @@ impl Portal {
             inner.tasks.spawn("audit retention", async move { trail.keep(retention, &tasks).await });
         }
         inner.usage.start(&inner.tasks);
+        let (environments, started_at) = (inner.environments.clone(), inner.started_at);
+        inner.tasks.spawn_until_stopped("interrupted restorations", async move {
+            environments.end_interrupted(started_at).await;
+        });
         due::start(inner.environments.clone(), &inner.tasks);
         inner.approvals.start(&inner.tasks);
         inner.webhooks.start(&inner.tasks);

@@ -2,11 +2,16 @@
 //! else fail in a container later. Nothing is changed on the other side.
 
 mod http;
+mod kafka;
+mod mysql;
 mod postgres;
 mod redis;
+mod s3;
+mod scram;
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -30,13 +35,19 @@ pub(crate) struct Target {
     pub(crate) database: String,
     pub(crate) tls: bool,
     pub(crate) password: Option<String>,
+    /// Signatures are of a time.
+    pub(crate) now: Timestamp,
 }
 
 /// Why a resource cannot be used. Texts say what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProbeError {
-    #[error("{place} does not answer within {} s: are host and port right, and may this server reach it?", .limit.as_secs_f64())]
-    TimeOut { place: String, limit: Duration },
+    #[error(
+        "{place} does not answer within {} s: are host and port right, may this server reach it{}?",
+        .limit.as_secs_f64(),
+        if *.tls { ", and does it speak TLS there" } else { "" }
+    )]
+    TimeOut { place: String, limit: Duration, tls: bool },
     #[error("{place} cannot be reached ({why}): are host and port right, and is it running?")]
     Unreachable { place: String, why: String },
     #[error("{0} does not speak TLS on this port: register it without --tls, or name its TLS port")]
@@ -72,11 +83,14 @@ async fn probe_within(target: &Target, limit: Duration) -> Result<String, ProbeE
             ResourceKind::Postgres => postgres::probe(target).await,
             ResourceKind::Redis => redis::probe(target).await,
             ResourceKind::Http => http::probe(target).await,
+            ResourceKind::Mysql => mysql::probe(target).await,
+            ResourceKind::Kafka => kafka::probe(target).await,
+            ResourceKind::S3 => s3::probe(target).await,
         }
     };
     match tokio::time::timeout(limit, asked).await {
         Ok(answer) => answer,
-        Err(_) => Err(ProbeError::TimeOut { place: target.place(), limit }),
+        Err(_) => Err(ProbeError::TimeOut { place: target.place(), limit, tls: target.tls }),
     }
 }
 
@@ -97,7 +111,7 @@ impl Target {
     }
 
     /// TLS over a connection.
-    async fn secure(&self, tcp: TcpStream) -> Result<Box<dyn Stream>, ProbeError> {
+    async fn secure(&self, tcp: impl Stream + 'static) -> Result<Box<dyn Stream>, ProbeError> {
         let certificate = |why: String| ProbeError::Certificate { place: self.place(), why };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -5,7 +5,7 @@
 //! * [`inspect`]: everything that is wrong with one.
 //! * `registry`: published versions, and the content that environments are pinned to.
 //! * [`parameters`]: checks what a person gives against what the template declares.
-//! * [`render`]: makes documents of the manifests, with limits.
+//! * [`render`]: makes documents of the manifests, with limits; [`renderer`] bounds the memory of that.
 
 pub mod catalog;
 pub(crate) mod diff;
@@ -13,17 +13,19 @@ pub mod inspect;
 pub mod parameters;
 pub(crate) mod registry;
 pub mod render;
+pub mod renderer;
+mod scan;
 pub mod schema;
 pub mod source;
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use vctl_api::rest;
 use vctl_machinery::version::MinorVersion;
 
 /// A template that cannot be used, with the place in its files.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TemplateError {
     /// A file does not parse.
     #[error("template {template:?}: {file}:{line}:{column}: {message}")]

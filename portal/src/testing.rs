@@ -370,6 +370,7 @@ impl World {
             token_file: token_file.clone(),
             audit_retention: None,
             templates_dir: Some(templates),
+            template_renderer: None,
             oidc,
             private_webhooks: true,
             jobs: JobsConfig {

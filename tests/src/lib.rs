@@ -14,6 +14,7 @@ pub mod kubectl;
 pub mod netns;
 pub mod platform;
 pub mod postgres;
+pub mod servers;
 pub mod text;
 pub mod tmux;
 pub mod wait;

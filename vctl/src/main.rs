@@ -11,6 +11,7 @@ mod measured;
 mod planes;
 mod platform_tokens;
 mod pod_streams;
+mod renderer;
 mod router;
 mod store;
 mod up;
@@ -42,6 +43,9 @@ enum Command {
     Agent(agent::Agent),
     /// Stop the platform of a data dir and everything it runs
     Down(down::Down),
+    // Renders one template for the server.
+    #[command(name = vctl_portal::templates::renderer::COMMAND, hide = true)]
+    Renderer,
     #[command(flatten)]
     Client(cli::Command),
 }
@@ -56,6 +60,9 @@ fn main() -> ExitCode {
     {
         return failed(&e);
     }
+    if let Command::Renderer = &cli.command {
+        return done(renderer::run());
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => return failed(&anyhow::anyhow!("cannot start: {e}")),
@@ -65,6 +72,8 @@ fn main() -> ExitCode {
             Command::Up(command) => done(command.run(&cli.global).await),
             Command::Agent(command) => done(command.run().await),
             Command::Down(command) => done(command.run(&cli.global).await),
+            // Done above, without threads.
+            Command::Renderer => ExitCode::SUCCESS,
             Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
         }
     })

@@ -36,7 +36,7 @@ use crate::{
     planes::Planes,
     platform_tokens::PlatformTokens,
     pod_streams::Streams,
-    router,
+    renderer, router,
     store::StoreArgs,
     virtual_api::NodeApi,
 };
@@ -200,6 +200,7 @@ impl Up {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 token_file: data.token_file(),
                 templates_dir: self.templates.clone(),
+                template_renderer: renderer::program(),
                 oidc,
                 audit_retention: self.audit_retention.map(|period| Duration::from_secs(period.seconds())),
                 private_webhooks: self.allow_private_webhooks,

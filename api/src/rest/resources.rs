@@ -27,6 +27,51 @@ pub enum ResourceKind {
     Redis,
     /// A service over HTTP.
     Http,
+    /// A database of MySQL or MariaDB.
+    Mysql,
+    /// A Kafka cluster, by one of its brokers.
+    Kafka,
+    /// A bucket of an object store that speaks S3: the user is the access key's id, the password its secret, the database the bucket.
+    S3,
+}
+
+impl ResourceKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [Self::Postgres, Self::Redis, Self::Http, Self::Mysql, Self::Kafka, Self::S3];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Redis => "redis",
+            Self::Http => "http",
+            Self::Mysql => "mysql",
+            Self::Kafka => "kafka",
+            Self::S3 => "s3",
+        }
+    }
+
+    /// Its usual port.
+    pub const fn usual_port(self, tls: bool) -> u16 {
+        match (self, tls) {
+            (Self::Postgres, _) => 5432,
+            (Self::Redis, _) => 6379,
+            (Self::Mysql, _) => 3306,
+            (Self::Kafka, _) => 9092,
+            (Self::Http | Self::S3, false) => 80,
+            (Self::Http | Self::S3, true) => 443,
+        }
+    }
+}
+
+impl std::str::FromStr for ResourceKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            let all: Vec<_> = Self::ALL.into_iter().map(Self::as_str).collect();
+            format!("write one of {}", all.join(", "))
+        })
+    }
 }
 
 /// A resource that environments can be bound to.

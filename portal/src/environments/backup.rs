@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What an environment says of itself while it is made from a backup.
-const RESTORING: &str = "restoring from a backup; should this stay, delete it and restore again";
+const RESTORING: &str = "restoring from a backup";
 
 impl Environments {
     /// An environment as the parts of a backup, while it goes on.

@@ -19,7 +19,12 @@ use super::{
     openapi::{answers::File, handler::Handler},
     requester::Requester,
 };
-use crate::{Portal, environments::Environments, error::Error};
+use crate::{
+    Portal,
+    audit::{from_source, source},
+    environments::Environments,
+    error::Error,
+};
 
 /// Largest backup that is restored, in bytes: it is held in memory until it has been found whole.
 const BACKUP_LIMIT: usize = 1 << 30;
@@ -64,8 +69,17 @@ pub(super) async fn restore(
         _ => Error::BadRequest(format!("the backup did not arrive whole: {}", e.body_text())),
     })?;
     let replace = query.replace.is_some_and(|replace| replace != "false");
-    let environments = &portal.inner().environments;
-    environments.restore(requester.caller(), &name, &body, replace).await.map(Json)
+    // To its end, also when the client goes away meanwhile: an environment that is half restored would stay so.
+    let (send, done) = tokio::sync::oneshot::channel();
+    let environments = portal.inner().environments.clone();
+    let restore = async move {
+        let restored = environments.restore(requester.caller(), &name, &body, replace).await;
+        // Nobody waits for it any more: the environment says what became of it.
+        let _ = send.send(restored);
+    };
+    portal.inner().tasks.spawn("restoration", from_source(source(), restore));
+    let gone = |_| Error::Internal("the restoration ended without an answer: see the server's log".to_owned());
+    done.await.map_err(gone)?.map(Json)
 }
 
 /// A stream of everything, tenant by tenant; each of them is of one moment.

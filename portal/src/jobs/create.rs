@@ -101,6 +101,7 @@ pub(super) async fn apply(
     documents: &[Value],
 ) -> Result<(), Failure> {
     inventory::note(environments, work.environment(), documents).await?;
+    let template = environments.stored(work.environment().as_str()).await?.value.template;
     let (mut created, mut configured, mut unchanged) = (0, 0, 0);
     let mut told = tokio::time::Instant::now();
     for (i, document) in documents.iter().enumerate() {
@@ -112,7 +113,7 @@ pub(super) async fn apply(
         }
         match environments
             .planes
-            .apply(work.environment(), document)
+            .apply(work.environment(), &inventory::marked(document, &template))
             .await
             .map_err(|e| Failure::about(e, &kind, name))?
         {

@@ -1,18 +1,15 @@
 //! Postgres: the start of a session (protocol 3.0), with SCRAM-SHA-256 (RFC 5802, RFC 7677) or a password in clear text, until the server
 //! says that it is ready; then good-bye.
 
-use std::num::NonZeroU32;
-
-use base64::{Engine, engine::general_purpose::STANDARD};
-use ring::{digest, hmac, pbkdf2};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{ANSWER_LIMIT, ProbeError, Stream, Target};
+use super::{
+    ANSWER_LIMIT, ProbeError, Stream, Target,
+    scram::{Hash, Scram},
+};
 
 const PROTOCOL: i32 = 196_608;
 const SSL_REQUEST: i32 = 80_877_103;
-/// A server that asks for more iterations wants to keep us busy.
-const ITERATIONS_LIMIT: u32 = 1_000_000;
 
 struct Session<'a> {
     target: &'a Target,
@@ -142,42 +139,19 @@ impl Session<'_> {
 
     async fn scram(&mut self) -> Result<(), ProbeError> {
         let password = self.password()?;
-        let nonce = STANDARD.encode(rand::random::<[u8; 18]>());
-        let first = format!("n=,r={nonce}");
+        // The user was named at the beginning.
+        let mut scram = Scram::new(Hash::Sha256, "");
+        let first = scram.first();
         let mut body = b"SCRAM-SHA-256\0".to_vec();
-        let message = format!("n,,{first}");
-        body.extend(i32::try_from(message.len()).unwrap_or_default().to_be_bytes());
-        body.extend(message.bytes());
+        body.extend(i32::try_from(first.len()).unwrap_or_default().to_be_bytes());
+        body.extend(first.bytes());
         self.send(b'p', &body).await?;
         let server_first = self.sasl(11).await?;
-        let value = |text: &str, name: &str| {
-            text.split(',').find_map(|part| part.strip_prefix(name)).map(str::to_owned).unwrap_or_default()
-        };
-        let combined = value(&server_first, "r=");
-        let salt = STANDARD.decode(value(&server_first, "s=")).unwrap_or_default();
-        let rounds = value(&server_first, "i=").parse::<u32>().ok().filter(|i| *i <= ITERATIONS_LIMIT);
-        let (Some(rounds), true, false) =
-            (rounds.and_then(NonZeroU32::new), combined.starts_with(&nonce), salt.is_empty())
-        else {
-            return Err(self.protocol("its part of SCRAM makes no sense"));
-        };
-        let mut salted = [0; digest::SHA256_OUTPUT_LEN];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, &salt, password.as_bytes(), &mut salted);
-        let sign = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
-        let client_key = sign(&salted, b"Client Key");
-        let stored = digest::digest(&digest::SHA256, client_key.as_ref());
-        let bare = format!("c=biws,r={combined}");
-        let transcript = format!("{first},{server_first},{bare}");
-        let signature = sign(stored.as_ref(), transcript.as_bytes());
-        let proof: Vec<u8> = client_key.as_ref().iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
-        self.send(b'p', format!("{bare},p={}", STANDARD.encode(proof)).as_bytes()).await?;
+        let last = scram.last(&server_first, &password);
+        let last = last.ok_or_else(|| self.protocol("its part of SCRAM makes no sense"))?;
+        self.send(b'p', last.as_bytes()).await?;
         let server_final = self.sasl(12).await?;
-        let server_key = sign(&salted, b"Server Key");
-        let expected = STANDARD.encode(sign(server_key.as_ref(), transcript.as_bytes()));
-        if value(&server_final, "v=") != expected {
-            return Err(self.protocol("it does not know the password itself"));
-        }
-        Ok(())
+        if scram.is_proved(&server_final) { Ok(()) } else { Err(self.protocol("it does not know the password itself")) }
     }
 
     /// Text of the next step of SASL.

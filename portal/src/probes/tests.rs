@@ -10,7 +10,9 @@ use super::*;
 
 fn target(kind: ResourceKind, port: u16) -> Target {
     let host = "127.0.0.1".to_owned();
-    Target { kind, host, port, user: "app".into(), database: "app".into(), tls: false, password: Some("right".into()) }
+    let now = "2026-01-02T03:04:05Z".parse().expect("time");
+    let password = Some("right".into());
+    Target { kind, host, port, user: "app".into(), database: "app".into(), tls: false, password, now }
 }
 
 /// A server that answers what it reads with what `answer` makes of it; none hangs up.
@@ -108,6 +110,76 @@ async fn a_postgres_says_what_is_wrong() {
     let port = server(&tasks, |_| Some(b"N".to_vec())).await;
     let secure = Target { tls: true, ..target(ResourceKind::Postgres, port) };
     assert_eq!(probe(&secure).await, Err(ProbeError::NoTls(format!("127.0.0.1:{port}"))));
+    tasks.stop();
+}
+
+/// An answer of Kafka to the first request: one API, the metadata request.
+fn kafka_apis(request: &[u8]) -> Option<Vec<u8>> {
+    let correlation = request.get(8..12)?;
+    let body = [&[0, 0, 0, 0, 0, 1, 0, 3, 0, 0, 0, 12][..]].concat();
+    let mut answer = i32::try_from(body.len() + 4).ok()?.to_be_bytes().to_vec();
+    answer.extend(correlation);
+    answer.extend(body);
+    Some(answer)
+}
+
+/// What a request to the played Kafka is answered with.
+fn kafka(request: &[u8]) -> Option<Vec<u8>> {
+    let api = i16::from_be_bytes(*request.get(4..)?.first_chunk()?);
+    let body: Vec<u8> = match api {
+        18 => return kafka_apis(request),
+        // PLAIN and nothing else.
+        17 if !request.ends_with(b"PLAIN") => [&[0, 33, 0, 0, 0, 1, 0, 5][..], b"PLAIN"].concat(),
+        17 => [&[0, 0, 0, 0, 0, 1, 0, 5][..], b"PLAIN"].concat(),
+        36 if request.ends_with(b"\0app\0right") => vec![0, 0, 0xff, 0xff, 0, 0, 0, 0],
+        36 => [&[0, 58, 0, 2][..], b"no", &[0, 0, 0, 0]].concat(),
+        // Version 1: two brokers.
+        3 => vec![0, 0, 0, 2],
+        _ => return None,
+    };
+    let mut answer = i32::try_from(body.len() + 4).ok()?.to_be_bytes().to_vec();
+    answer.extend(request.get(8..12)?);
+    answer.extend(body);
+    Some(answer)
+}
+
+#[tokio::test]
+async fn a_kafka_is_signed_in_to_by_a_mechanism_that_it_has() {
+    let tasks = Tasks::new();
+    let port = server(&tasks, kafka).await;
+    let good = target(ResourceKind::Kafka, port);
+    assert_eq!(probe(&good).await, Ok(format!("Kafka at 127.0.0.1:{port}, 2 brokers")));
+    let wrong = Target { password: Some("wrong".into()), ..good.clone() };
+    assert!(matches!(probe(&wrong).await, Err(ProbeError::Password { .. })));
+    let open = Target { password: None, ..good };
+    assert!(probe(&open).await.is_ok());
+    // Who speaks TLS hangs up, or sends an alert.
+    let closes = server(&tasks, |_| None).await;
+    assert!(matches!(probe(&target(ResourceKind::Kafka, closes)).await, Err(ProbeError::WantsTls(_))));
+    let alerts = server(&tasks, |_| Some(vec![0x15, 3, 3, 0, 2, 2, 10])).await;
+    assert!(matches!(probe(&target(ResourceKind::Kafka, alerts)).await, Err(ProbeError::WantsTls(_))));
+    let other = server(&tasks, |_| Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
+    assert!(matches!(probe(&target(ResourceKind::Kafka, other)).await, Err(ProbeError::Protocol { .. })));
+    tasks.stop();
+}
+
+#[tokio::test]
+async fn an_object_store_of_another_region_is_asked_again() {
+    let tasks = Tasks::new();
+    let port = server(&tasks, |request| {
+        let request = String::from_utf8_lossy(request);
+        let (status, body) = match () {
+            () if request.contains("/eu-west-1/s3/") => ("200 OK", "<ListBucketResult></ListBucketResult>"),
+            () => (
+                "400 Bad Request",
+                "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>",
+            ),
+        };
+        Some(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes())
+    })
+    .await;
+    // The played server does not close.
+    assert_eq!(probe(&target(ResourceKind::S3, port)).await, Ok(format!("S3 at 127.0.0.1:{port}, bucket app")));
     tasks.stop();
 }
 

@@ -8,15 +8,19 @@ use std::{
 use semver::Version;
 use serde_json::Value;
 use vctl_api::rest::{EnvironmentKind, Parameter, ParameterType};
+use vctl_machinery::schema::{Budget, read_bounded};
 
 use super::{
     Manifest, Template, TemplateError, parameters,
     render::{self, Input},
+    renderer::Renderer,
     source::{self, Files},
 };
 
 /// Longest regular expression of a parameter in bytes.
 const PATTERN_LIMIT: usize = 1000;
+/// Most values in `template.yaml`, aliases counted as what they stand for.
+const VALUES_LIMIT: usize = 100_000;
 
 /// What an inspection has found.
 #[derive(Debug, Clone)]
@@ -70,6 +74,11 @@ pub fn inspect(name: &str, mut files: Files) -> Inspected {
         return nothing(failed("is missing".to_owned()));
     };
     let (_, text) = files.remove(at);
+    // Anchors that stand for gigabytes, before anything is built of them.
+    let budget = Budget::new(VALUES_LIMIT, text.len().saturating_mul(2));
+    if read_bounded(serde_yaml::Deserializer::from_str(&text), &budget).is_err() && budget.is_spent() {
+        return nothing(failed("its aliases expand to too much: write fewer".to_owned()));
+    }
     let manifest: Manifest = match serde_yaml::from_str(&text) {
         Ok(manifest) => manifest,
         Err(e) => {
@@ -134,7 +143,7 @@ pub fn inspect(name: &str, mut files: Files) -> Inspected {
 }
 
 /// Inspects the files, and renders them with the parameters' defaults, or values that their declarations allow.
-pub fn lint(name: &str, files: Files) -> Inspected {
+pub async fn lint(name: &str, files: Files, renderer: &Renderer) -> Inspected {
     let mut found = inspect(name, files);
     if let Some(template) = found.template.as_ref().filter(|_| found.errors.is_empty()) {
         let sample = |p: &Parameter| (p.name.clone(), p.default.clone().unwrap_or_else(|| sample(p)));
@@ -142,7 +151,7 @@ pub fn lint(name: &str, files: Files) -> Inspected {
         let bindings = render::stand_ins(template);
         for kind in [EnvironmentKind::Mocked, EnvironmentKind::Real] {
             let input = Input { environment: "example", kind, parameters: &values, bindings: &bindings };
-            for error in render::render_all(template, &input).err().unwrap_or_default() {
+            for error in renderer.render(template, &input).await.err().unwrap_or_default() {
                 if !found.errors.contains(&error) {
                     found.errors.push(error);
                 }
@@ -219,8 +228,8 @@ mod tests {
 
     const HEAD: &str = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\n";
 
-    #[test]
-    fn all_problems_are_told_at_once_with_their_lines() {
+    #[tokio::test]
+    async fn all_problems_are_told_at_once_with_their_lines() {
         let text = "apiVersion: vctl.dev/v1\nkind: Template\nname: other\nversion: '1'\ntitle: T\nparameters:\n  \
                     - {name: size, type: choice}\n  - name: count\n    type: number\n    minimum: 5\n    maximum: 1\n  \
                     - {name: 'a-b', type: string, pattern: '['}\nsleep:\n  schedule: 61 * * * *\n";
@@ -229,7 +238,8 @@ mod tests {
             file("manifests/a.yaml", "a: {{ parameters.nope }}\n"),
             file("manifests/b.yaml", "a: {{ oh ?? }}\n"),
         ];
-        let found: Vec<String> = lint("t", files).errors.iter().map(ToString::to_string).collect();
+        let found: Vec<String> =
+            lint("t", files, &Renderer::new(None)).await.errors.iter().map(ToString::to_string).collect();
         let all = found.join("\n");
         for expected in [
             "template.yaml:3:1: says name: other",
@@ -247,13 +257,14 @@ mod tests {
         assert_eq!(found.len(), 9, "{all}");
     }
 
-    #[test]
-    fn rendering_is_tried_with_defaults_and_samples() {
+    #[tokio::test]
+    async fn rendering_is_tried_with_defaults_and_samples() {
         let text = format!(
             "{HEAD}parameters:\n  - {{name: n, type: number, required: true, minimum: 2}}\n  - {{name: unused, type: string}}\n"
         );
         let good = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: '{{ parameters.n }}'}\n";
-        let found = lint("t", vec![file("template.yaml", &text), file("manifests/a.yaml", good)]);
+        let found =
+            lint("t", vec![file("template.yaml", &text), file("manifests/a.yaml", good)], &Renderer::new(None)).await;
         assert!(found.errors.is_empty(), "{:?}", found.errors);
         assert_eq!(found.warnings.len(), 1);
         assert!(
@@ -263,7 +274,7 @@ mod tests {
         );
         let bad =
             [file("template.yaml", &text), file("manifests/a.yaml", "kind: Pod\n"), file("manifests/b.yaml", "a: [\n")];
-        let found = lint("t", bad.to_vec());
+        let found = lint("t", bad.to_vec(), &Renderer::new(None)).await;
         assert_eq!(found.errors.len(), 2, "each file is told: {:?}", found.errors);
     }
 

@@ -7,16 +7,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
-use serde::Deserialize;
 use serde_json::Value;
 use vctl_api::rest::{Bindings, EnvironmentKind};
+use vctl_machinery::schema::{Budget, read_bounded};
 
-use super::{Template, TemplateError};
+use super::{Template, TemplateError, scan};
 
 /// Instructions one file may execute.
 const FUEL: u64 = 1_000_000;
 /// Most bytes that a template renders to.
 const OUTPUT_LIMIT: usize = 4 * 1024 * 1024;
+/// Most values (scalars, lists and maps) of a template, aliases counted as what they stand for.
+const VALUES_LIMIT: usize = 500_000;
+/// Most characters of a rendered line that an error shows.
+const SHOWN: usize = 120;
 /// Most documents of a template.
 const DOCUMENTS_LIMIT: usize = 2000;
 
@@ -108,18 +112,20 @@ fn render_file(
     *output += out.bytes.len();
     let text = String::from_utf8_lossy(&out.bytes);
     let mut documents = Vec::new();
-    let mut expanded = 0;
+    // What is beyond the budget is never built: a few lines of aliases could stand for gigabytes.
+    let budget = Budget::new(VALUES_LIMIT, OUTPUT_LIMIT);
     for document in serde_yaml::Deserializer::from_str(&text) {
-        let value = Value::deserialize(document).map_err(|e| bad_yaml(template, file, &text, &e))?;
+        let value = read_bounded(document, &budget).map_err(|e| {
+            if budget.is_spent() {
+                let message = format!("its aliases expand to more than {OUTPUT_LIMIT} bytes or {VALUES_LIMIT} values");
+                return file_error(template, file, message);
+            }
+            bad_yaml(template, file, &text, &e)
+        })?;
         if value.is_null() {
             continue;
         }
         check_document(&value).map_err(|message| file_error(template, file, message))?;
-        expanded += size(&value);
-        if expanded > OUTPUT_LIMIT {
-            let message = format!("its aliases expand to more than {OUTPUT_LIMIT} bytes");
-            return Err(file_error(template, file, message));
-        }
         documents.push(value);
         if before + documents.len() > DOCUMENTS_LIMIT {
             let message = format!("the template has more than {DOCUMENTS_LIMIT} documents");
@@ -130,7 +136,7 @@ fn render_file(
 }
 
 /// About as many bytes as a value takes as JSON.
-fn size(value: &Value) -> usize {
+pub(crate) fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
@@ -144,6 +150,14 @@ pub(crate) fn syntax(template: &Template, errors: &mut Vec<TemplateError>) -> BT
     let mut used = BTreeSet::new();
     let declared = |name: &str| template.manifest.parameters.iter().any(|p| p.name == name);
     for (file, text) in template.files.iter() {
+        if let Some(offset) = scan::scan(text).repeats {
+            let message =
+                "text that is written in a template is not repeated: write it as long as it is to be".to_owned();
+            let line = text[..offset].matches('\n').count() + 1;
+            let (template, file, column) = (template.manifest.name.clone(), file.clone(), column_of(text, offset));
+            errors.push(TemplateError::Syntax { template, file, line, column, message });
+            continue;
+        }
         let mut engine = base();
         if let Err(e) = engine.add_template(file, text) {
             errors.push(failed(template, file, &e));
@@ -302,6 +316,7 @@ fn describe_render_error(
 fn bad_yaml(template: &Template, file: &str, text: &str, e: &serde_yaml::Error) -> TemplateError {
     let Some(place) = e.location() else { return file_error(template, file, e.to_string()) };
     let line = text.lines().nth(place.line().saturating_sub(1)).unwrap_or_default().trim();
+    let line: String = line.chars().take(SHOWN).collect();
     TemplateError::Syntax {
         template: template.manifest.name.clone(),
         file: file.to_owned(),
@@ -374,9 +389,22 @@ mod tests {
         );
     }
 
+    fn tried(text: &str, environment: &str, parameters: &BTreeMap<String, Value>) -> Result<Vec<Value>, TemplateError> {
+        let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\nparameters:\n  \
+                    - {name: nope, type: string}\n";
+        let files = vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), text.into())];
+        render(&read("t", files)?, environment, parameters)
+    }
+
     #[test]
     fn errors_name_the_place() {
         let bomb = bomb();
+        // Each alias counts for the limit of repetitions once, and stands for a long text.
+        let long = "x".repeat(10_000);
+        let anchors = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\nlong: &a {long}\nall: [{}]\n",
+            "*a, ".repeat(2000)
+        );
         let many = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n".repeat(2001);
         let cases = [
             ("a: 1\nb: {{ parameters.nope }}\n", ":2:", "parameters: known"),
@@ -390,13 +418,15 @@ mod tests {
                 "a.yaml",
                 "bytes",
             ),
+            ("a: {{ 'x' * 100000000 }}\n", "a.yaml:1:", "not repeated"),
+            (anchors.as_str(), "a.yaml", "aliases expand"),
             ("a: [1\nb: 2\n", ":2:", "not YAML once rendered"),
             (bomb.as_str(), "a.yaml", "repetition limit"),
             (many.as_str(), "a.yaml", "more than 2000 documents"),
             ("apiVersion: v1\nkind: Pod\n", "a.yaml", "a Pod has no metadata.name"),
         ];
         for (text, place, why) in cases {
-            let error = render(&template(text), "e", &parameters(json!({"known": 1}))).expect_err(text).to_string();
+            let error = tried(text, "e", &parameters(json!({"known": 1}))).expect_err(text).to_string();
             assert!(error.contains(place) && error.contains(why), "{error}");
         }
     }

@@ -1,6 +1,7 @@
 //! The JSON schema of `template.yaml`, for editors.
 
 use serde_json::{Value, json};
+use vctl_api::rest::ResourceKind;
 
 /// The schema (JSON Schema 2020-12). `docs/template.schema.json` is this.
 pub fn schema() -> Value {
@@ -27,7 +28,7 @@ pub fn schema() -> Value {
         "type": "object", "required": ["name", "kind", "mocked"], "additionalProperties": false,
         "properties": {
             "name": { "type": "string", "description": "As in --bind NAME=RESOURCE and {{ bindings.NAME.host }}" },
-            "kind": { "enum": ["postgres", "redis", "http"] },
+            "kind": { "enum": ResourceKind::ALL.map(ResourceKind::as_str) },
             "help": { "type": "string" },
             "mocked": {
                 "type": "object", "required": ["host", "port", "secret"], "additionalProperties": false,

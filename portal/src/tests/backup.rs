@@ -1,5 +1,7 @@
 //! Snapshots, restorations and backups through the REST API.
 
+use std::{sync::atomic::Ordering, time::Duration};
+
 use axum::body::Body;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -105,6 +107,65 @@ async fn a_failed_restoration_leaves_no_name_taken() {
     let (status, _) = world.call("GET", "/api/v1/environments/copy", None).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(restore(&world, "copy/restore", file).await.0, StatusCode::OK);
+}
+
+/// Its environment when that has left `Creating`.
+async fn settled(world: &World, name: &str) -> Value {
+    for _ in 0..2000 {
+        let (_, environment) = world.call("GET", &format!("/api/v1/environments/{name}"), None).await;
+        if environment["phase"] != "Creating" {
+            return environment;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{name} stays as it is");
+}
+
+#[tokio::test]
+async fn a_restoration_that_was_killed_ends_failed_and_can_be_restored_again_or_deleted() {
+    let world = world().await;
+    let file = snapshot(&world).await;
+    let calls = world.planes.calls.load(Ordering::SeqCst);
+    world.planes.hang_from.store(calls + 1, Ordering::SeqCst);
+    for target in ["copy", "other"] {
+        // Nobody waits for the answer: it never comes.
+        let target = format!("{target}/restore");
+        let request = restore(&world, &target, file.clone());
+        assert!(tokio::time::timeout(Duration::from_millis(200), request).await.is_err());
+    }
+    let world = world.after_crash().await;
+    world.planes.hang_from.store(0, Ordering::SeqCst);
+    let (_, before) = world.call("GET", "/api/v1/environments/copy", None).await;
+    assert_eq!(before["phase"], "Creating");
+    world.portal.start();
+    let failed = settled(&world, "copy").await;
+    assert_eq!(failed["phase"], "Failed");
+    let message = failed["message"].as_str().expect("message");
+    assert!(message.contains("--as copy --replace") && message.contains("vctl delete copy"), "{message}");
+    let (status, restored) = restore(&world, "copy/restore?replace=true", file).await;
+    assert_eq!((status, &restored["phase"]), (StatusCode::OK, &json!("Ready")), "{restored}");
+    settled(&world, "other").await;
+    let (status, job) = world.call("DELETE", "/api/v1/environments/other", None).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{job}");
+    world.ended(job["id"].as_str().expect("id")).await;
+    assert_eq!(world.call("GET", "/api/v1/environments/other", None).await.0, StatusCode::NOT_FOUND);
+    let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
+    assert!(audit.to_string().contains("environment.restore-failed"), "{audit}");
+}
+
+#[tokio::test]
+async fn a_restoration_that_was_killed_after_the_cluster_was_there_is_finished() {
+    let world = world().await;
+    let file = snapshot(&world).await;
+    let calls = world.planes.calls.load(Ordering::SeqCst);
+    world.planes.hang_from.store(calls + 1, Ordering::SeqCst);
+    let request = restore(&world, "copy/restore", file);
+    assert!(tokio::time::timeout(Duration::from_millis(200), request).await.is_err());
+    let world = world.after_crash().await;
+    world.planes.hang_from.store(0, Ordering::SeqCst);
+    world.planes.state().clusters.insert("copy".to_owned(), ["ConfigMap/a".to_owned()].into());
+    world.portal.start();
+    assert_eq!(settled(&world, "copy").await["phase"], "Ready");
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod resources;
 mod rest_api;
 mod rotate_ca;
 mod sign_in;
+mod templates;
 mod tenant_servers_podman;
 mod usage;
 mod versions;

@@ -36,8 +36,8 @@ enum Command {
 struct Add {
     /// Name: lower-case letters, digits and '-'
     name: String,
-    /// postgres, redis or http; mysql, kafka and s3 are not there yet
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    /// What it speaks: postgres, mysql, redis, kafka, s3 or http
+    #[arg(long, value_name = "KIND")]
     kind: ResourceKind,
     /// Host name or address
     #[arg(long)]
@@ -45,10 +45,10 @@ struct Add {
     /// Port [default: the usual one of the kind]
     #[arg(long)]
     port: Option<u16>,
-    /// User
+    /// User; of s3 the id of the access key, whose secret is the password
     #[arg(long, default_value = "")]
     user: String,
-    /// Database
+    /// Database; of s3 the bucket
     #[arg(long, default_value = "")]
     database: String,
     /// Speak TLS
@@ -70,16 +70,6 @@ struct List {
 struct Name {
     /// Name of the resource
     name: String,
-}
-
-fn kind(text: &str) -> Result<ResourceKind, String> {
-    match text {
-        "postgres" => Ok(ResourceKind::Postgres),
-        "redis" => Ok(ResourceKind::Redis),
-        "http" => Ok(ResourceKind::Http),
-        "mysql" | "kafka" | "s3" => Err("is not there yet: there are postgres, redis and http".to_owned()),
-        _ => Err("write postgres, redis or http".to_owned()),
-    }
 }
 
 impl Resource {
@@ -126,9 +116,15 @@ impl Add {
 
 fn rows(resources: &[rest::Resource]) -> String {
     let row = |r: &rest::Resource| {
-        let kind = serde_json::to_value(r.kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
         let tls = if r.tls { "yes" } else { "no" };
-        [r.name.clone(), kind, format!("{}:{}", r.host, r.port), r.user.clone(), r.database.clone(), tls.to_owned()]
+        [
+            r.name.clone(),
+            r.kind.as_str().to_owned(),
+            format!("{}:{}", r.host, r.port),
+            r.user.clone(),
+            r.database.clone(),
+            tls.to_owned(),
+        ]
     };
     table(["NAME", "KIND", "ADDRESS", "USER", "DATABASE", "TLS"], &resources.iter().map(row).collect::<Vec<_>>())
 }

@@ -8,11 +8,15 @@ use std::{
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
-use vctl_api::rest::{Page, PublishTemplate, TemplateVersion};
+use vctl_api::rest::{EnvironmentKind, Page, PublishTemplate, TemplateVersion};
 use vctl_portal::templates::{
-    TemplateError, catalog, inspect, parameters, render, schema,
+    TemplateError, catalog, inspect, parameters,
+    render::{self, Input},
+    schema,
     source::{self, Files},
 };
+
+use crate::renderer::renderer;
 
 use super::{
     Client, Global,
@@ -126,8 +130,8 @@ fn read(directory: &Path) -> Result<(String, Files), CliError> {
 impl Template {
     pub(super) async fn run(self, global: &Global) -> Result<(), CliError> {
         match self.command {
-            Command::Lint(lint) => lint.run(),
-            Command::Render(render) => render.run(),
+            Command::Lint(lint) => lint.run().await,
+            Command::Render(render) => render.run().await,
             Command::Publish(publish) => publish.run(global).await,
             Command::List(list) => list.run(global).await,
             Command::Schema => print(&schema::text()),
@@ -136,11 +140,11 @@ impl Template {
 }
 
 impl Lint {
-    fn run(self) -> Result<(), CliError> {
+    async fn run(self) -> Result<(), CliError> {
         let (said, files) = read(&self.directory)?;
         let name = std::fs::canonicalize(&self.directory).map_err(CliError::file(&self.directory))?;
         let name = name.file_name().and_then(|n| n.to_str()).map_or(said, str::to_owned);
-        let found = inspect::lint(&name, files);
+        let found = inspect::lint(&name, files, &renderer()).await;
         let of =
             |severity, errors: &[TemplateError]| errors.iter().map(|e| Finding::new(severity, e)).collect::<Vec<_>>();
         let mut findings = of("error", &found.errors);
@@ -156,7 +160,7 @@ impl Lint {
 }
 
 impl Render {
-    fn run(self) -> Result<(), CliError> {
+    async fn run(self) -> Result<(), CliError> {
         let (name, files) = read(&self.directory)?;
         let found = inspect::inspect(&name, files);
         if let Some(error) = found.errors.first() {
@@ -168,7 +172,11 @@ impl Render {
         let resolved = parameters::resolve(&template.manifest.parameters, &given).map_err(|e| wrong(&e))?;
         let secrets = resolved.secret.into_iter().map(|(name, text)| (name, text.into()));
         let all: BTreeMap<String, serde_json::Value> = resolved.public.into_iter().chain(secrets).collect();
-        let documents = render::render(&template, &self.name, &all).map_err(|e| wrong(&e))?;
+        let bindings = render::stand_ins(&template);
+        let input =
+            Input { environment: &self.name, kind: EnvironmentKind::Mocked, parameters: &all, bindings: &bindings };
+        let rendered = renderer().render(&template, &input).await;
+        let documents = rendered.map_err(|mut errors| wrong(&errors.swap_remove(0)))?;
         let mut text = String::new();
         for document in documents {
             text.push_str("---\n");
