@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vctl_api::rest::{Job, Operation, Phase, UpdateEnvironment, UpdatePreview};
-use vctl_store::{Expect, Revision, Write};
+use vctl_store::{Expect, Write};
 
 use crate::{
     access::{documents::ProjectDoc, limits},

@@ -144,7 +144,7 @@ pub struct QuotaUsage {
 }
 
 /// Whose limit it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LimitHolder {
     /// All environments of the project.
@@ -158,7 +158,7 @@ pub enum LimitHolder {
 }
 
 /// The unit of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LimitUnit {
     /// A number.
@@ -170,7 +170,7 @@ pub enum LimitUnit {
 }
 
 /// How much of a limit is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitUsage {
     /// Whose it is.

@@ -13,8 +13,10 @@ use crate::error::Error;
 /// Documents of a kind as they were read last, by name and revision. What has not changed since is not read again: a list of 10,000 costs
 /// no more than to look at their revisions. Nothing is kept before somebody lists.
 pub(crate) struct Read<T> {
-    kept: Mutex<HashMap<Arc<str>, (Revision, Arc<T>)>>,
+    kept: Mutex<Kept<T>>,
 }
+
+type Kept<T> = HashMap<Arc<str>, (Revision, Arc<T>)>;
 
 impl<T> Default for Read<T> {
     fn default() -> Self {

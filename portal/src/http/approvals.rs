@@ -80,7 +80,11 @@ impl<T: Gives> Gives for OrWaits<T> {
         } else {
             operation.gives::<Approval>(StatusCode::ACCEPTED, text);
         }
-        operation.with_header(StatusCode::ACCEPTED, "Location", "The address of the request for approval, when it waits.");
+        operation.with_header(
+            StatusCode::ACCEPTED,
+            "Location",
+            "The address of the request for approval, when it waits.",
+        );
     }
 }
 

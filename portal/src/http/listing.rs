@@ -71,13 +71,16 @@ pub(super) trait Listed: Sized + 'static {
     const USUAL: Option<usize> = None;
 }
 
+/// A column, and the values that are wanted.
+type Filter<T> = (fn(&T) -> Cell, Vec<String>);
+
 /// What somebody wants of a list.
 pub(super) struct Listing<T: Listed> {
     limit: Option<usize>,
     column: usize,
     down: bool,
     after: Option<Cursor>,
-    filters: Vec<(fn(&T) -> Cell, Vec<String>)>,
+    filters: Vec<Filter<T>>,
     text: Option<String>,
     uri: Uri,
     headers: HeaderMap,

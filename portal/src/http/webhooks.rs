@@ -16,10 +16,7 @@ use super::{
 };
 use crate::{Portal, error::Error};
 
-pub(super) async fn list(
-    State(portal): State<Portal>,
-    listing: Listing<Webhook>,
-) -> Result<Paged<Webhook>, Error> {
+pub(super) async fn list(State(portal): State<Portal>, listing: Listing<Webhook>) -> Result<Paged<Webhook>, Error> {
     listing.page(portal.inner().webhooks.list().await?)
 }
 

@@ -105,7 +105,7 @@ impl Provider {
     }
 
     /// With a portal (its address, our secret for it, and its authority) as a client.
-    fn start_for(dir: &Path, portal: Option<(&str, &str, &Path)>) -> Result<Self> {
+    pub(crate) fn start_for(dir: &Path, portal: Option<(&str, &str, &Path)>) -> Result<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/oidc-provider");
         let installed = Command::new(script).output().context("running scripts/oidc-provider")?;
         ensure!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));

@@ -27,7 +27,6 @@ pub(crate) fn drive(script: &str, variables: &[(&str, &str)], platform: &Platfor
         out.display(),
         platform.log()
     );
-    println!("{said}");
     Ok(out)
 }
 

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use vctl_runtime::pki::{Authority, Validity};
 use vctl_tests::{kubectl, platform::vctl_binary, postgres::Postgres};
 
-use crate::oidc::Provider;
+use crate::company::Provider;
 use script::{Block, Session};
 
 /// Blocks that may say that they are not run.

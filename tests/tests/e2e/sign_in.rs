@@ -121,7 +121,7 @@ fn hidden(page: &str, name: &str) -> String {
     value.replace("&#x2f;", "/").replace("&amp;", "&")
 }
 
-fn api(browser: &mut Browser, portal: &Url, path: &str) -> Result<(StatusCode, Value)> {
+pub(crate) fn api(browser: &mut Browser, portal: &Url, path: &str) -> Result<(StatusCode, Value)> {
     let page = browser.get(&portal.join(path)?)?;
     Ok((page.status, serde_json::from_str(&page.text).unwrap_or(Value::Null)))
 }

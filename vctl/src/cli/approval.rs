@@ -11,8 +11,7 @@ use super::{
     Client, Global,
     client::segment,
     error::CliError,
-    output::{Format, age, print, show, table},
-    project::Output,
+    output::{Format, Output, age, print, show, table},
 };
 
 /// Arguments of `vctl approval`.
@@ -274,7 +273,7 @@ fn render(approval: &Approval) -> String {
         lines.push(("reviewed by", format!("{}: {}", review.by, review.comment)));
     }
     let shown = lines.iter().filter(|(_, text)| !text.is_empty());
-    shown.map(|(name, text)| format!("{name:<12} {}\n", text.trim_end())).collect()
+    shown.fold(String::new(), |all, (name, text)| all + &format!("{name:<12} {}\n", text.trim_end()))
 }
 
 /// Prints one line.

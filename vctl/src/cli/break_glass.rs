@@ -3,7 +3,11 @@
 use clap::Args;
 use vctl_api::rest::{Approval, Period, RequestRole};
 
-use super::{Client, Global, error::CliError, output::show, project::Output};
+use super::{
+    Client, Global,
+    error::CliError,
+    output::{Output, show},
+};
 
 /// Arguments of `vctl break-glass`.
 #[derive(Debug, Args)]

@@ -9,8 +9,7 @@ use super::{
     Client, Global,
     client::segment,
     error::CliError,
-    output::{print, show, table},
-    project::Output,
+    output::{Output, print, show, table},
 };
 
 /// Arguments of `vctl webhook`.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 use vctl_api::rest::{
-    ApiKey, ApprovalRule, ClientLogin, CurrentUsage, Project, Resource, Role, Team, Template, TemplateVersion, User, Webhook, Worker,
+    ApiKey, ApprovalRule, ClientLogin, CurrentUsage, Project, Resource, Role, Team, Template, TemplateVersion, User,
+    Webhook, Worker,
 };
 
 use super::{Cell, Column, Listed};

@@ -10,8 +10,7 @@ use crate::cli::{
     client::{Client, segment},
     create::kind,
     error::CliError,
-    output::{show, table},
-    project::Output,
+    output::{Output, show, table},
 };
 
 /// Arguments of `vctl approval rule`.
