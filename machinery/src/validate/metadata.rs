@@ -18,7 +18,6 @@ fn name_form(descriptor: &Descriptor) -> fn(&str) -> Vec<String> {
 }
 
 fn common(metadata: &At<'_>, errors: &mut Errors) {
-    errors.non_negative(&metadata.field("generation"));
     errors.labels(&metadata.field("labels"));
     let annotations = metadata.field("annotations");
     let mut size = 0;

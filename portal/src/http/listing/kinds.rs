@@ -164,7 +164,8 @@ fn precedence(version: &str) -> Cell {
     // What is released comes after everything that came before it.
     let before: Vec<String> = version.pre.split('.').filter(|p| !p.is_empty()).map(part).collect();
     let before = if before.is_empty() { "~".to_owned() } else { before.join(" ") };
-    Cell::Text(format!("{:020}.{:020}.{:020}-{before}+{}", version.major, version.minor, version.patch, version.build))
+    // The end of it comes before whatever could follow in a longer one.
+    Cell::Text(format!("{:020}.{:020}.{:020}-{before}\u{1}{}", version.major, version.minor, version.patch, version.build))
 }
 
 impl Listed for TemplateVersion {
