@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 /// A length of time as people write it: `90s`, `30m`, `8h`, `7d`, `1h30m`. Whole seconds, at least one, at most ten years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(extend("pattern" = "^([0-9]+[smhd])+$", "examples" = ["8h"]))]
+#[schemars(extend("pattern" = PATTERN, "examples" = ["8h"]))]
 pub struct Period(u32);
+
+/// What is always a [`Period`], and every one as it is printed. Sums that go over ten years are beyond patterns: what is read is more.
+const PATTERN: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-4][0-9])[smhd](([01]?[0-9]|2[0-3])h)?([0-5]?[0-9]m)?\
+                       ([0-5]?[0-9]s)?|3650d|[1-9][0-9]{0,7}s)$";
 
 /// A text that is no [`Period`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

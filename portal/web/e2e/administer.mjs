@@ -83,6 +83,7 @@ export async function administer({ page, origin }) {
   await field(/^Name/).fill("orders");
   await field(/^Host/).fill("127.0.0.1");
   await field("Port").fill("9");
+  await field("User").fill("orders");
   await field("Password").fill("secret-of-orders-0123456789");
   await done("Register");
   await page.getByRole("button", { name: "Try it" }).click();

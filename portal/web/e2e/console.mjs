@@ -206,7 +206,7 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
       await part(`${label}-${width}-${colorScheme}`, async () => {
         await view.goto(origin + path);
         await view.getByRole("heading", { level: 1, name: heading }).waitFor();
-        await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".main .panel, .main .table, .main .card, .main .note, .main .empty, .main .choice"));
+        await view.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector(".main .panel, .main .table, .main .card, .main .note, .main .empty, .main .choice, .main .happening"));
         await checked(view, `${label}-${width}-${colorScheme}`, whole ? undefined : COLOURS);
       });
     }

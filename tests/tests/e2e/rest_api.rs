@@ -44,7 +44,7 @@ impl Target<'_> {
         command.current_dir(self.scratch).env("HOME", self.scratch).arg("--config-file").arg(config);
         command.arg("run").arg(format!("{}/api/v1/openapi.json", self.portal)).arg("--tls-verify").arg(self.authority);
         command.args(["--seed", SEED, "--max-examples", EXAMPLES, "--generation-deterministic"]);
-        command.args(["--generation-database", "none", "--phases", "examples,coverage,fuzzing"]);
+        command.args(["--phases", "examples,coverage,fuzzing"]);
         command.args(["--request-timeout", "60", "--continue-on-failure", "--no-shrink", "--no-color"]);
         command.args(["--suppress-health-check", "all", "--warnings", "off"]);
         // Pages are for people, the stream never ends, and the Kubernetes API of an environment has a document of its own.

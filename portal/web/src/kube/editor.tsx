@@ -28,7 +28,7 @@ const looks = EditorView.theme({
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "color-mix(in srgb, var(--accent) 28%, transparent) !important" },
   ".cm-changedLine": { backgroundColor: "color-mix(in srgb, var(--good) 12%, transparent) !important" },
   ".cm-deletedChunk": { backgroundColor: "color-mix(in srgb, var(--bad) 12%, transparent) !important" },
-  ".cm-changedText, .cm-deletedText": { background: "color-mix(in srgb, currentColor 18%, transparent) !important" },
+  ".cm-changedText, .cm-deletedText": { background: "color-mix(in srgb, currentColor 8%, transparent) !important", boxShadow: "inset 0 -1px currentColor" },
   ".cm-collapsedLines": { color: "var(--text-3)", background: "var(--sunken)" },
   ".cm-panels": { backgroundColor: "var(--sunken)", color: "var(--text)" },
 });
