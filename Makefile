@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: ## install what is missing, build, start the platform, create an environment, show it running
-	@scripts/demo
+demo: ## install what is missing, build, start the platform, create an environment, show it running; KIND=real: with real servers
+	@KIND=$(KIND) scripts/demo
 
 down: ## stop the demo; nothing of it is left running
 	@scripts/down

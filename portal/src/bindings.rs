@@ -234,7 +234,8 @@ impl Environments {
         parameters: &BTreeMap<String, Value>,
     ) -> Result<Vec<Value>, Error> {
         let (bindings, mut documents) = self.bound(template, doc).await?;
-        let input = Input { environment: doc.name.as_str(), kind: doc.kind, parameters, bindings: &bindings };
+        let input =
+            Input { environment: doc.name.as_str(), kind: doc.kind, parameters, bindings: &bindings, values: None };
         // After namespaces, before what uses them: they are Secrets of `default`.
         let rendered = self.renderer.render(template, &input).await;
         documents.extend(rendered.map_err(|mut errors| errors.swap_remove(0))?);

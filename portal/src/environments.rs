@@ -27,6 +27,7 @@ use crate::{
     audit::{Subject, entry},
     documents::{Documents, EnvironmentDoc, JobDoc, Read, Stored, put, unchanged},
     error::Error,
+    helm::Helm,
     jobs,
     ports::ControlPlanes,
     sleep,
@@ -56,6 +57,7 @@ pub struct Environments {
     pub(crate) clock: Clock,
     pub(crate) access: Access,
     pub(crate) renderer: Renderer,
+    pub(crate) helm: Helm,
     /// Those who add to what a quota limits go one after the other: they would only meet each other's writes.
     counting: Arc<tokio::sync::Mutex<()>>,
     /// What lists have read.
@@ -70,10 +72,11 @@ impl Environments {
         clock: Clock,
         access: Access,
         renderer: Renderer,
+        helm: Helm,
     ) -> Self {
         let registry = Registry::new(catalog, documents.clone());
         let (counting, read) = Default::default();
-        Self { documents, registry, planes, clock, access, renderer, counting, read }
+        Self { documents, registry, planes, clock, access, renderer, helm, counting, read }
     }
 
     /// One environment, which the caller may see.

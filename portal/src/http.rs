@@ -25,6 +25,7 @@ pub mod problem;
 mod requester;
 mod resources;
 mod sign_in;
+mod sources;
 mod templates;
 mod usage;
 mod users;
@@ -214,8 +215,12 @@ fn platform() -> Vec<Endpoint> {
         row("POST", "/api/v1/reencrypt", platform(P::PlatformReencrypt), post(backup::reencrypt)),
         row("GET", "/api/v1/templates", each(P::TemplatesList), get(api::list_templates)),
         row("GET", "/api/v1/templates/{name}", each(P::TemplatesGet), get(api::get_template)),
-        row("POST", "/api/v1/templates", platform(P::TemplatesPublish), post(templates::publish)),
+        row("POST", "/api/v1/templates", platform(P::TemplatesPublish), templates::limited(post(templates::publish))),
         row("GET", "/api/v1/templates/{name}/versions", each(P::TemplatesGet), get(templates::versions)),
+        row("GET", "/api/v1/template-sources", platform(P::TemplatesPublish), get(sources::list)),
+        row("POST", "/api/v1/template-sources", platform(P::TemplatesPublish), post(sources::add)),
+        row("DELETE", "/api/v1/template-sources/{name}", platform(P::TemplatesPublish), delete(sources::remove)),
+        row("POST", "/api/v1/template-sources/{name}/sync", platform(P::TemplatesPublish), post(sources::sync)),
         row("GET", "/api/v1/resources", each(P::TemplatesList), get(resources::list)),
         row("POST", "/api/v1/resources", platform(P::PlatformUpdate), post(resources::add)),
         row("DELETE", "/api/v1/resources/{name}", platform(P::PlatformUpdate), delete(resources::remove)),

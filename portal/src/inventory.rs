@@ -34,6 +34,9 @@ impl Document for InventoryDoc {
 /// name, and what it does not have any more can be told from what others made.
 const ANNOTATION: &str = "vctl.dev/template";
 
+/// Namespaces that every cluster has, and that cannot be deleted.
+const LASTING: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
 /// A document with the mark of its template.
 pub(crate) fn marked(document: &Value, template: &str) -> Value {
     let mut marked = document.clone();
@@ -79,11 +82,12 @@ pub(crate) async fn note(
     Ok(())
 }
 
-/// Removes what was written before and is not among the documents; what it was, for people.
+/// Removes what was written before and is not among the documents, but for namespaces that are `kept`; what it was, for people.
 pub(crate) async fn prune(
     environments: &Environments,
     name: &EnvironmentName,
     documents: &[Value],
+    kept: &BTreeSet<String>,
 ) -> Result<String, Failure> {
     let Some(stored) = environments.documents.get::<InventoryDoc>(name.as_str()).await? else {
         return Ok("nothing".to_owned());
@@ -98,6 +102,13 @@ pub(crate) async fn prune(
     let mut removed = Vec::new();
     for object in stored.value.objects.iter().filter(|o| !keys.contains(&key(o))) {
         let kind = object.kind.to_lowercase();
+        if object.kind == "Namespace" && (LASTING.contains(&object.name.as_str()) || kept.contains(&object.name)) {
+            // It stays: only what the template said of it goes.
+            let bare =
+                serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": object.name } });
+            environments.planes.apply(name, &bare).await.map_err(|e| Failure::about(e, &kind, &object.name))?;
+            continue;
+        }
         let gone =
             environments.planes.remove(name, object).await.map_err(|e| Failure::about(e, &kind, &object.name))?;
         if gone {

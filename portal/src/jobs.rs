@@ -22,7 +22,10 @@ use vctl_api::{
     rest::{DEFAULT_PROJECT, Job, JobState, Operation, Step},
 };
 
-use crate::documents::{JobDoc, Stored};
+use crate::{
+    documents::{JobDoc, Stored},
+    releases,
+};
 
 /// An id that nothing else has; they sort by time.
 pub(crate) fn new_id(now: Timestamp) -> String {
@@ -45,13 +48,6 @@ pub(crate) fn new(
         Operation::Wake => wake::STEPS.as_slice(),
         Operation::Update => update::STEPS.as_slice(),
     };
-    let step = |name: &&str| Step {
-        name: (*name).to_owned(),
-        state: JobState::Pending,
-        started_at: None,
-        finished_at: None,
-        message: String::new(),
-    };
     JobDoc {
         id: new_id(now),
         environment: environment.clone(),
@@ -72,6 +68,21 @@ pub(crate) fn new(
         requested_by: String::new(),
         project: DEFAULT_PROJECT.to_owned(),
         overlap_seconds: None,
+    }
+}
+
+/// Adds the steps of Helm charts.
+pub(crate) fn with_charts(job: &mut JobDoc) {
+    job.steps.extend(releases::STEPS.iter().map(step));
+}
+
+fn step(name: &&str) -> Step {
+    Step {
+        name: (*name).to_owned(),
+        state: JobState::Pending,
+        started_at: None,
+        finished_at: None,
+        message: String::new(),
     }
 }
 

@@ -20,6 +20,7 @@ mod approvals;
 mod audit;
 pub mod auth;
 mod bindings;
+pub mod commands;
 mod documents;
 mod due;
 pub mod environments;
@@ -27,13 +28,17 @@ pub mod error;
 mod expiry;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod git;
+mod helm;
 pub mod http;
 mod inventory;
 pub mod jobs;
 pub mod ports;
 mod probes;
+mod releases;
 mod size;
 mod sleep;
+mod sources;
 pub mod templates;
 mod update;
 mod usage;
@@ -60,10 +65,14 @@ use crate::{
     approvals::Approvals,
     audit::Trail,
     auth::{Auth, Credential, Identity, Origin, oidc::Issuers, token::AdminToken},
+    commands::Commands,
     documents::Documents,
     environments::Environments,
+    git::Git,
+    helm::Helm,
     jobs::runner::Runner,
     ports::{ControlPlanes, Workers},
+    sources::Sources,
     templates::{catalog::Catalog, renderer::Renderer},
     usage::Usage,
     webhooks::Webhooks,
@@ -82,9 +91,14 @@ pub struct PortalConfig {
     pub token_file: PathBuf,
     /// Directory with further templates, one directory each; one of the same name replaces a shipped one.
     pub templates_dir: Option<PathBuf>,
-    /// Program that renders templates which might take much memory: called with [`templates::renderer::COMMAND`] it does what
-    /// [`templates::renderer::serve`] does. None: they are rendered in this process.
-    pub template_renderer: Option<PathBuf>,
+    /// This program: called with [`templates::renderer::COMMAND`] it does what [`templates::renderer::serve`] does, and with
+    /// [`commands::LIMITED`] it sets limits and becomes another program. None: templates are rendered in this process, and other
+    /// programs have no limits.
+    pub own_program: Option<PathBuf>,
+    /// Helm: a path, or a name that `PATH` finds.
+    pub helm: PathBuf,
+    /// Git: the same.
+    pub git: PathBuf,
     /// Where people sign in, besides by sign-in links.
     pub oidc: Option<OidcConfig>,
     /// Entries of the audit trail that are older are removed; none: they are kept for ever.
@@ -156,6 +170,7 @@ pub(crate) struct Inner {
     pub(crate) approvals: Approvals,
     pub(crate) webhooks: Webhooks,
     pub(crate) auth: Auth,
+    pub(crate) sources: Sources,
     pub(crate) workers: Arc<dyn Workers>,
     pub(crate) usage: Usage,
     pub(crate) once: http::Once,
@@ -179,9 +194,10 @@ impl Portal {
         let catalog = Catalog::new(config.templates_dir.clone());
         let access = Access::new(documents.clone(), clock.clone());
         let usage = Usage::new(documents.clone(), planes.clone(), clock.clone());
-        let renderer = Renderer::new(config.template_renderer.clone());
+        let renderer = Renderer::new(config.own_program.clone());
+        let helm = Helm::new(config.helm.clone(), Commands::new(config.own_program.clone()));
         let environments =
-            Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone(), renderer);
+            Environments::new(documents.clone(), catalog, planes, clock.clone(), access.clone(), renderer, helm);
         let issuers = Issuers::new(config.oidc.clone(), &config.public_url);
         let auth = Auth::new(
             documents,
@@ -193,6 +209,8 @@ impl Portal {
             Arc::new(access.clone()),
         );
         let trail = Trail::new(environments.documents.clone(), clock.clone());
+        let git = Git::new(config.git.clone(), Commands::new(config.own_program.clone()));
+        let sources = Sources::new(environments.clone(), git);
         let started_at = clock.now();
         let documents = environments.documents.clone();
         let webhooks = Webhooks::new(documents, clock.clone(), config.private_webhooks, config.jobs.back_off);
@@ -208,6 +226,7 @@ impl Portal {
             approvals,
             webhooks,
             auth,
+            sources,
             workers,
             usage,
             once: http::Once::new(),
@@ -227,6 +246,7 @@ impl Portal {
         inner.tasks.spawn_until_stopped("interrupted restorations", async move {
             environments.end_interrupted(started_at).await;
         });
+        inner.sources.start(&inner.tasks);
         due::start(inner.environments.clone(), &inner.tasks);
         inner.approvals.start(&inner.tasks);
         inner.webhooks.start(&inner.tasks);

@@ -208,6 +208,9 @@ pub trait ControlPlanes: Send + Sync {
     /// A kubeconfig for its administrator, as YAML. Its context is named `vctl_NAME`.
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError>;
 
+    /// The same for programs that the server runs: by the address that it listens on.
+    async fn local_kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError>;
+
     /// Answers a request to its API server, which has come by way of the portal and has been authenticated there. The request's path is
     /// that of the API server; `prefix` is what was taken off it.
     async fn serve(

@@ -8,6 +8,7 @@
 //! * [`render`]: makes documents of the manifests, with limits; [`renderer`] bounds the memory of that.
 
 pub mod catalog;
+pub mod charts;
 pub(crate) mod diff;
 pub mod inspect;
 pub mod parameters;
@@ -76,6 +77,12 @@ pub struct Manifest {
     /// Its dependencies.
     #[serde(default)]
     pub bindings: Vec<rest::Binding>,
+    /// Helm charts that it installs, in their order, when its workloads are ready.
+    #[serde(default)]
+    pub charts: Vec<charts::Chart>,
+    /// What holds in namespaces.
+    #[serde(default)]
+    pub policies: Vec<charts::Policy>,
     /// Minor version of Kubernetes that environments get unless another is asked for.
     #[serde(default)]
     pub kubernetes_version: Option<MinorVersion>,
@@ -98,7 +105,7 @@ pub struct Manifest {
 pub struct Template {
     /// Its `template.yaml`.
     pub manifest: Manifest,
-    /// Its manifests as (file inside the directory, text), by file name.
+    /// Its other files as (file inside the directory, text), by file name.
     pub files: Arc<[(String, String)]>,
     /// Text of its `template.yaml`.
     pub text: Arc<str>,

@@ -229,6 +229,10 @@ impl ControlPlanes for FakePlanes {
         Ok(format!("users: [{{name: {name}, user: {{client-key-data: KEY}}}}]\n"))
     }
 
+    async fn local_kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
+        self.kubeconfig(name).await
+    }
+
     async fn serve(
         &self,
         name: &EnvironmentName,
@@ -370,7 +374,9 @@ impl World {
             token_file: token_file.clone(),
             audit_retention: None,
             templates_dir: Some(templates),
-            template_renderer: None,
+            own_program: None,
+            helm: "helm-of-nobody".into(),
+            git: "git".into(),
             oidc,
             private_webhooks: true,
             jobs: JobsConfig {

@@ -6,6 +6,7 @@ mod audit;
 mod authority;
 mod backup;
 mod bindings;
+mod charts;
 mod environments;
 mod jobs;
 mod kubernetes;

@@ -56,6 +56,8 @@ pub(crate) struct Prepared {
     /// All secrets, old and new.
     hidden: Vec<String>,
     writes: Vec<Write>,
+    /// Helm has something to do.
+    charts: bool,
 }
 
 impl Environments {
@@ -123,6 +125,7 @@ impl Environments {
             }
             let mut plan = Plan::new(environment, Operation::Update, action, detail);
             plan.more.clone_from(&prepared.writes);
+            plan.charts = prepared.charts;
             plan.more.extend_from_slice(&besides.writes);
             plan.job_id = Some(job_id.to_owned());
             Ok(Planned::New(Box::new(plan)))
@@ -173,12 +176,20 @@ impl Environments {
             let (made, secrets) = merge(doc, &old_secrets, &template, &request.parameters)?;
             (template, made, secrets)
         };
-        let after = self.documents_of(&template, doc, &all_parameters(&made.parameters, &secrets)).await?;
+        let parameters = all_parameters(&made.parameters, &secrets);
+        let mut after = self.documents_of(&template, doc, &parameters).await?;
+        after.extend(self.charted(&template, doc, &parameters).await?);
+        let charts = self.has_charts(&template, doc).await?;
         if let Some(project) = self.documents.get::<ProjectDoc>(&doc.project).await? {
             limits::check_images(&project.value, &after)?;
         }
         let before = match &present {
-            Some(present) => self.documents_of(present, doc, &all_parameters(&doc.parameters, &old_secrets)).await?,
+            Some(present) => {
+                let parameters = all_parameters(&doc.parameters, &old_secrets);
+                let mut before = self.documents_of(present, doc, &parameters).await?;
+                before.extend(self.charted(present, doc, &parameters).await?);
+                before
+            }
             None => Vec::new(),
         };
         let mut writes: Vec<Write> = self.registry.pin(&template).await?.into_iter().collect();
@@ -196,7 +207,7 @@ impl Environments {
         made.template_digest = Some(template.digest.clone());
         let mut previous = Made::of(&of.value);
         previous.template_digest = previous.template_digest.or(present.map(|p| p.digest));
-        Ok(Prepared { of, made, previous, before, after, template, hidden, writes })
+        Ok(Prepared { of, made, previous, before, after, template, hidden, writes, charts })
     }
 
     /// The template of an environment as it was when it was made from it; none when that was not kept.

@@ -43,6 +43,7 @@ mod snapshot;
 mod status;
 mod team;
 mod template;
+mod template_source;
 mod templates;
 mod token;
 mod top;

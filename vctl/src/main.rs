@@ -46,6 +46,9 @@ enum Command {
     // Renders one template for the server.
     #[command(name = vctl_portal::templates::renderer::COMMAND, hide = true)]
     Renderer,
+    // Sets limits and becomes another program.
+    #[command(name = vctl_portal::commands::LIMITED, hide = true)]
+    Limited(renderer::Limited),
     #[command(flatten)]
     Client(cli::Command),
 }
@@ -60,8 +63,10 @@ fn main() -> ExitCode {
     {
         return failed(&e);
     }
-    if let Command::Renderer = &cli.command {
-        return done(renderer::run());
+    match &cli.command {
+        Command::Renderer => return done(renderer::run()),
+        Command::Limited(command) => return done(command.run()),
+        _ => {}
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -73,7 +78,7 @@ fn main() -> ExitCode {
             Command::Agent(command) => done(command.run().await),
             Command::Down(command) => done(command.run(&cli.global).await),
             // Done above, without threads.
-            Command::Renderer => ExitCode::SUCCESS,
+            Command::Renderer | Command::Limited(_) => ExitCode::SUCCESS,
             Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
         }
     })

@@ -33,6 +33,8 @@ pub(crate) struct Planes {
     pub(crate) hub: Hub,
     /// `https://HOST:PORT`.
     pub(crate) url: String,
+    /// The same, as this machine reaches it.
+    pub(crate) local: String,
 }
 
 impl Planes {
@@ -270,6 +272,10 @@ impl ports::ControlPlanes for Planes {
 
     async fn kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
         self.planes.kubeconfig(name, &self.server(name)).await.map_err(port)
+    }
+
+    async fn local_kubeconfig(&self, name: &EnvironmentName) -> Result<String, PortError> {
+        self.planes.kubeconfig(name, &format!("{}/clusters/{name}", self.local)).await.map_err(port)
     }
 
     async fn serve(

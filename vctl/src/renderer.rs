@@ -1,8 +1,10 @@
-//! The hidden command that renders one template within limits of memory and time (`vctl_portal::templates::renderer`).
+//! The hidden commands by which the server does what might take too much: one renders a template within limits of memory and time
+//! (`vctl_portal::templates::renderer`), one sets limits and becomes another program (`vctl_portal::commands`).
 
-use std::path::PathBuf;
+use std::{ffi::OsString, os::unix::process::CommandExt as _, path::PathBuf, process::Command};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
 use nix::sys::resource::{Resource, setrlimit};
 use vctl_portal::templates::renderer::{self, Renderer};
 
@@ -35,4 +37,35 @@ pub(crate) fn run() -> Result<()> {
         setrlimit(resource, limit, limit).context("a limit cannot be set")?;
     }
     renderer::serve(std::io::stdin().lock(), std::io::stdout().lock()).context("cannot answer")
+}
+
+/// Memory that another program may take, in bytes.
+const MEMORY: u64 = 1 << 30;
+/// Largest file that it may write, in bytes.
+const FILE: u64 = 256 << 20;
+/// Longest time on a processor, in seconds.
+const PROCESSOR: u64 = 300;
+
+/// Another program.
+#[derive(Debug, Args)]
+pub(crate) struct Limited {
+    #[arg(required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+impl Limited {
+    /// Becomes the program; returns only when that fails.
+    pub(crate) fn run(&self) -> Result<()> {
+        for (resource, limit) in [
+            (Resource::RLIMIT_DATA, MEMORY),
+            (Resource::RLIMIT_FSIZE, FILE),
+            (Resource::RLIMIT_CPU, PROCESSOR),
+            (Resource::RLIMIT_CORE, 0),
+        ] {
+            setrlimit(resource, limit, limit).context("a limit cannot be set")?;
+        }
+        let (program, arguments) = self.command.split_first().ok_or_else(|| anyhow!("say which program"))?;
+        let error = Command::new(program).args(arguments).exec();
+        Err(anyhow!(error).context(format!("{} does not run", program.display())))
+    }
 }

@@ -79,6 +79,12 @@ pub(crate) struct Up {
     /// Directory with further templates
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
+    /// Helm, which installs the charts of templates: a file, or a name that PATH finds
+    #[arg(long, value_name = "FILE", default_value = "helm")]
+    helm: PathBuf,
+    /// Git, which brings templates from repositories: a file, or a name that PATH finds
+    #[arg(long, value_name = "FILE", default_value = "git")]
+    git: PathBuf,
     /// File (YAML) that says where people sign in: issuers of OpenID Connect
     #[arg(long, value_name = "FILE")]
     oidc_config: Option<PathBuf>,
@@ -200,7 +206,9 @@ impl Up {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 token_file: data.token_file(),
                 templates_dir: self.templates.clone(),
-                template_renderer: renderer::program(),
+                own_program: renderer::program(),
+                helm: self.helm.clone(),
+                git: self.git.clone(),
                 oidc,
                 audit_retention: self.audit_retention.map(|period| Duration::from_secs(period.seconds())),
                 private_webhooks: self.allow_private_webhooks,
@@ -209,7 +217,7 @@ impl Up {
             clock.clone(),
             tasks.clone(),
             store.clone(),
-            Arc::new(Planes { planes: planes.clone(), hub: hub.clone(), url: url.clone() }),
+            Arc::new(Planes { planes: planes.clone(), hub: hub.clone(), url: url.clone(), local: local.clone() }),
             Arc::new(Workers(hub.clone())),
         )?;
         platform_tokens.connect(portal.clone());

@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Period;
+
 /// One version of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -26,6 +28,9 @@ pub struct TemplateVersion {
     /// Who published it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub published_by: String,
+    /// The Git repository that it came from, and its commit there: `SOURCE@COMMIT`; empty when it came otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
 }
 
 /// Body of `POST /api/v1/templates`: publishes a version, which stays as it is for ever. Publishing the same files again only
@@ -97,4 +102,130 @@ pub struct ObjectChange {
     pub name: String,
     /// Unified diff of its YAML, without secrets.
     pub diff: String,
+}
+
+/// A Git repository that templates come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateSource {
+    /// Unique name.
+    pub name: String,
+    /// Where it is: `https://..`, or `file:///..` on the machine of the server.
+    pub url: String,
+    /// Directory inside it under which templates are looked for; empty for all of it.
+    #[serde(default)]
+    pub path: String,
+    /// Channels by the branches whose templates go there.
+    #[serde(default)]
+    pub branches: BTreeMap<String, String>,
+    /// Channels by the patterns of tags (with `*`) whose templates go there.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// How often it is looked at; only by command when nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Period>,
+    /// User name for a repository that asks for one.
+    #[serde(default)]
+    pub user: String,
+    /// Whether a password or token is kept for it. It is never shown.
+    pub has_password: bool,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// How the last look at it went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sync: Option<SourceSync>,
+}
+
+/// Body of `POST /api/v1/template-sources`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AddTemplateSource {
+    /// Unique name: a DNS-1123 label.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// Directory inside it.
+    #[serde(default)]
+    pub path: String,
+    /// Channels by branches.
+    #[serde(default)]
+    pub branches: BTreeMap<String, String>,
+    /// Channels by patterns of tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// How often it is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Period>,
+    /// User name.
+    #[serde(default)]
+    pub user: String,
+    /// Password or token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+}
+
+/// A look at a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceSync {
+    /// When.
+    pub at: Timestamp,
+    /// Why it could not be looked at; empty when it could.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// What its branches and tags have.
+    #[serde(default)]
+    pub references: Vec<SourceReference>,
+}
+
+/// A branch or tag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceReference {
+    /// `refs/heads/main`, `refs/tags/v1.0.0`.
+    pub name: String,
+    /// Its commit.
+    pub commit: String,
+    /// The channel that its templates go to.
+    pub channel: String,
+    /// Its templates.
+    pub templates: Vec<SourceTemplate>,
+    /// Why it has none; empty when it has.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+/// A template of a branch or tag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceTemplate {
+    /// Its directory in the repository; empty for the repository itself.
+    pub directory: String,
+    /// Its name, as far as it says one.
+    pub name: String,
+    /// The version that is published of it; none when it is not good: the last good one stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it is not published; empty when it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+impl SourceSync {
+    /// What went wrong, each with its place.
+    pub fn problems(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if !self.error.is_empty() {
+            all.push(self.error.clone());
+        }
+        for reference in &self.references {
+            if !reference.error.is_empty() {
+                all.push(format!("{}: {}", reference.name, reference.error));
+            }
+            for template in reference.templates.iter().filter(|t| !t.error.is_empty()) {
+                all.push(format!("{}: {}", reference.name, template.error));
+            }
+        }
+        all
+    }
 }

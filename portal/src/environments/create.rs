@@ -87,6 +87,9 @@ impl Environments {
         let mut job = jobs::new(now, &name, &uid, Operation::Create, None);
         job.project.clone_from(&project.name);
         caller.actor.clone_into(&mut job.requested_by);
+        if template.charts(request.kind).next().is_some() {
+            jobs::with_charts(&mut job);
+        }
         let mut environment = EnvironmentDoc {
             name,
             uid,
@@ -112,7 +115,8 @@ impl Environments {
             size: None,
             times,
         };
-        let documents = self.documents_of(&template, &environment, &all).await?;
+        let mut documents = self.documents_of(&template, &environment, &all).await?;
+        documents.extend(self.charted(&template, &environment, &all).await?);
         limits::check_images(project, &documents)?;
         environment.size = Some(Size::of(&documents));
         Ok(NewEnvironment { environment, job, template, secrets: resolved.secret })

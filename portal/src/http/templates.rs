@@ -2,14 +2,14 @@
 
 use axum::{
     Extension,
-    extract::{Path, State},
+    extract::{DefaultBodyLimit, Path, State},
 };
 use vctl_api::rest::{PublishTemplate, TemplateVersion};
 
 use super::{
     body::JsonBody,
     listing::{Listing, Paged},
-    openapi::answers::Created,
+    openapi::{answers::Created, handler::Handler},
     requester::Requester,
 };
 use crate::{
@@ -18,11 +18,23 @@ use crate::{
     error::Error,
 };
 
+/// Largest template that is published, as JSON, in bytes.
+const TEMPLATE_LIMIT: usize = 16 << 20;
+
+/// With the limit of templates.
+pub(super) fn limited(handler: Handler) -> Handler {
+    handler.map(|handler| handler.layer(DefaultBodyLimit::max(TEMPLATE_LIMIT)))
+}
+
 pub(super) async fn publish(
     State(portal): State<Portal>,
     requester: Requester,
-    JsonBody(request): JsonBody<PublishTemplate>,
+    body: Result<JsonBody<PublishTemplate>, Error>,
 ) -> Result<Created<TemplateVersion>, Error> {
+    let JsonBody(request) = body.map_err(|e| match e {
+        Error::TooLarge { .. } => Error::TooLarge { limit: TEMPLATE_LIMIT },
+        other => other,
+    })?;
     let environments = &portal.inner().environments;
     let version = environments.registry.publish(requester.caller(), request, environments.now()).await?;
     Ok(Created::new(version))

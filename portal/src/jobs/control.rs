@@ -10,7 +10,7 @@ use crate::{
     documents::{EnvironmentDoc, JobDoc, put},
     environments::{CONFLICT_TRIES, Caller, Environments},
     error::Error,
-    jobs,
+    jobs, releases,
 };
 
 impl Environments {
@@ -75,7 +75,9 @@ impl Environments {
             };
             let environment = EnvironmentDoc { phase, message: String::new(), ..doc.clone() };
             let detail = json!({ "resumes": id, "operation": of.operation });
-            Ok(Planned::New(Box::new(Plan::new(environment, of.operation, "job.resume", detail))))
+            let mut plan = Plan::new(environment, of.operation, "job.resume", detail);
+            plan.charts = of.steps.iter().any(|step| releases::STEPS.contains(&step.name.as_str()));
+            Ok(Planned::New(Box::new(plan)))
         })
         .await
     }

@@ -10,6 +10,7 @@ use crate::{
     environments::Environments,
     inventory,
     ports::{Applied, Readiness, Workload},
+    releases,
     templates::Template,
 };
 
@@ -20,6 +21,7 @@ const CLUSTER: usize = 0;
 const RENDER: usize = 1;
 const APPLY: usize = 2;
 const WAIT: usize = 3;
+const CHARTS: usize = STEPS.len();
 
 /// First wait between two looks at the workloads; grows to the configured one.
 const FIRST_POLL: Duration = Duration::from_millis(50);
@@ -60,13 +62,36 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         apply(environments, work, APPLY, &documents).await?;
         empty = documents.is_empty();
     }
-    work.begin(WAIT).await?;
-    if empty {
-        // Not even looked at: looking loads what an idle virtual cluster need not have in memory.
-        return work.done(WAIT, NOTHING).await;
-    }
     let deadline = template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
-    wait(environments, work, WAIT, deadline, Late::Fails).await
+    if work.begin(WAIT).await? {
+        if empty {
+            // Not even looked at: looking loads what an idle virtual cluster need not have in memory.
+            work.done(WAIT, NOTHING).await?;
+        } else {
+            wait(environments, work, WAIT, deadline, Late::Fails).await?;
+        }
+    }
+    charts(environments, work, CHARTS, &template, deadline).await
+}
+
+/// The steps of Helm charts, in jobs that have them: from `first` on.
+pub(super) async fn charts(
+    environments: &Environments,
+    work: &Work,
+    first: usize,
+    template: &Template,
+    deadline: Duration,
+) -> Result<(), Failure> {
+    if work.doc().await.steps.len() <= first {
+        return Ok(());
+    }
+    if work.begin(first).await? {
+        releases::install(environments, work, first, template, deadline).await?;
+    }
+    if work.begin(first + 1).await? {
+        wait(environments, work, first + 1, deadline, Late::Fails).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn template(environments: &Environments, work: &Work) -> Result<Template, Failure> {

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     detail: Value,
     /// Further writes of the same transaction.
     pub(crate) more: Vec<Write>,
+    /// Helm has something to do.
+    pub(crate) charts: bool,
     /// Id of its job, when that has to be known before.
     pub(crate) job_id: Option<String>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// The environment as it is to be from now on, and what the audit trail says; the job's id is added to both.
     pub(crate) fn new(environment: EnvironmentDoc, operation: Operation, action: &'static str, detail: Value) -> Self {
-        Self { environment, operation, action, detail, more: Vec::new(), job_id: None }
+        Self { environment, operation, action, detail, more: Vec::new(), charts: false, job_id: None }
     }
 }
 
@@ -60,9 +62,12 @@ impl Environments {
                 Planned::New(plan) => *plan,
             };
             let now = self.now();
-            let Plan { mut environment, operation, action, mut detail, more, job_id } = plan;
+            let Plan { mut environment, operation, action, mut detail, more, charts, job_id } = plan;
             let after = unfinished.as_ref().map(|job| job.value.id.clone());
             let mut job = jobs::new(now, &environment.name, &environment.uid, operation, after);
+            if charts {
+                jobs::with_charts(&mut job);
+            }
             job.id = job_id.unwrap_or(job.id);
             job.project.clone_from(&environment.project);
             caller.actor.clone_into(&mut job.requested_by);

@@ -14,6 +14,7 @@ const RENDER: usize = 0;
 const APPLY: usize = 1;
 const PRUNE: usize = 2;
 const WAIT: usize = 3;
+const CHARTS: usize = STEPS.len();
 
 /// Applies what the environment is to be, and removes what its template wrote before and does not have any more.
 pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), Failure> {
@@ -28,13 +29,14 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         create::apply(environments, work, APPLY, &documents).await?;
     }
     if work.begin(PRUNE).await? {
-        let removed = inventory::prune(environments, work.environment(), &documents).await?;
+        let kind = environments.stored(work.environment().as_str()).await?.value.kind;
+        let kept = template.charts(kind).map(|chart| chart.namespace.clone()).collect();
+        let removed = inventory::prune(environments, work.environment(), &documents, &kept).await?;
         work.done(PRUNE, &removed).await?;
     }
+    let deadline = template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
     if work.begin(WAIT).await? {
-        let deadline =
-            template.manifest.ready_timeout_seconds.map_or(work.config().ready_deadline, Duration::from_secs);
         create::wait(environments, work, WAIT, deadline, Late::Fails).await?;
     }
-    Ok(())
+    create::charts(environments, work, CHARTS, &template, deadline).await
 }

@@ -16,6 +16,7 @@ use crate::{
     error::Error,
     inventory::InventoryDoc,
     ports::PortError,
+    releases::ReleasesDoc,
 };
 
 /// Who the audit trail names for what a job does at its end.
@@ -264,6 +265,9 @@ impl Work {
                 }
                 if let Some(inventory) = self.environments.documents.get::<InventoryDoc>(name).await? {
                     writes.push(remove::<InventoryDoc>(name, Expect::Revision(inventory.revision)));
+                }
+                if let Some(releases) = self.environments.documents.get::<ReleasesDoc>(name).await? {
+                    writes.push(remove::<ReleasesDoc>(name, Expect::Revision(releases.revision)));
                 }
                 return Ok(writes);
             }

@@ -11,7 +11,7 @@ use vctl_api::rest::{EnvironmentKind, Parameter, ParameterType};
 use vctl_machinery::schema::{Budget, read_bounded};
 
 use super::{
-    Manifest, Template, TemplateError, parameters,
+    Manifest, Template, TemplateError, charts, parameters,
     render::{self, Input},
     renderer::Renderer,
     source::{self, Files},
@@ -128,6 +128,14 @@ pub fn inspect(name: &str, mut files: Files) -> Inspected {
             errors.push(places.at("bindings", &["name", &binding.name], message));
         }
     }
+    for (chart, wrong) in charts::check(&manifest.charts, &files) {
+        errors.push(places.at("charts", &["name", &chart], format!("chart {chart:?}: {wrong}")));
+    }
+    for policy in &manifest.policies {
+        for wrong in policy.check() {
+            errors.push(places.at("", &["policies"], format!("policies: {wrong}")));
+        }
+    }
     for wrong in manifest.sleep.as_ref().and_then(|s| crate::sleep::check(s).err()).unwrap_or_default() {
         let field = wrong.split(':').next().unwrap_or_default().to_owned();
         errors.push(places.at("sleep", &[&field], format!("sleep: {wrong}")));
@@ -136,7 +144,7 @@ pub fn inspect(name: &str, mut files: Files) -> Inspected {
     let mut warnings = Vec::new();
     let used = render::syntax(&template, &mut errors);
     for parameter in template.manifest.parameters.iter().filter(|p| !used.contains(&p.name)) {
-        let message = format!("parameter {:?} is not used by any manifest", parameter.name);
+        let message = format!("parameter {:?} is not used by any manifest or values", parameter.name);
         warnings.push(places.at("parameters", &["name", &parameter.name], message));
     }
     Inspected { template: Some(template), errors, warnings }
@@ -150,10 +158,15 @@ pub async fn lint(name: &str, files: Files, renderer: &Renderer) -> Inspected {
         let values: BTreeMap<String, Value> = template.manifest.parameters.iter().map(sample).collect();
         let bindings = render::stand_ins(template);
         for kind in [EnvironmentKind::Mocked, EnvironmentKind::Real] {
-            let input = Input { environment: "example", kind, parameters: &values, bindings: &bindings };
-            for error in renderer.render(template, &input).await.err().unwrap_or_default() {
-                if !found.errors.contains(&error) {
-                    found.errors.push(error);
+            let manifests =
+                Input { environment: "example", kind, parameters: &values, bindings: &bindings, values: None };
+            let charts = template.charts(kind).filter_map(|chart| chart.values.as_deref());
+            let inputs = charts.map(|file| Input { values: Some(file), ..manifests });
+            for input in std::iter::once(manifests).chain(inputs) {
+                for error in renderer.render(template, &input).await.err().unwrap_or_default() {
+                    if !found.errors.contains(&error) {
+                        found.errors.push(error);
+                    }
                 }
             }
         }

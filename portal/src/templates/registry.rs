@@ -47,6 +47,18 @@ pub(crate) struct TemplateVersionDoc {
     channels: Vec<String>,
     published_at: Timestamp,
     published_by: String,
+    /// The Git repository that it came from, and its commit there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+}
+
+/// Where a version came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Name of the template source.
+    pub(crate) source: String,
+    /// Commit in its repository.
+    pub(crate) commit: String,
 }
 
 impl Document for TemplateFilesDoc {
@@ -188,6 +200,7 @@ impl Registry {
                 channels: vec![STABLE.to_owned()],
                 published_at: None,
                 published_by: String::new(),
+                origin: String::new(),
             };
             versions.push((template.version(), one));
         }
@@ -209,15 +222,25 @@ impl Registry {
         now: Timestamp,
     ) -> Result<TemplateVersion, Error> {
         let channel = request.channel.unwrap_or_else(|| STABLE.to_owned());
+        self.publish_from(caller, request.files.into_iter().collect(), &channel, None, now).await
+    }
+
+    /// The same of files that came from somewhere.
+    ///
+    /// # Errors
+    /// As [`Registry::publish`].
+    pub(crate) async fn publish_from(
+        &self,
+        caller: Caller<'_>,
+        files: Files,
+        channel: &str,
+        origin: Option<Origin>,
+        now: Timestamp,
+    ) -> Result<TemplateVersion, Error> {
+        let channel = channel.to_owned();
         if !is_channel(&channel) {
-            return Err(Error::invalid(
-                "invalid-channel",
-                format!(
-                    "{channel:?} is no channel: use 1 to 32 lower-case letters, digits and '-', beginning with a letter"
-                ),
-            ));
+            return Err(Error::invalid("invalid-channel", no_channel(&channel)));
         }
-        let files: Files = request.files.into_iter().collect();
         let name = catalog::name_of(&files);
         source::check(&name, &files)?;
         let template = catalog::read(&name, files)?;
@@ -252,11 +275,12 @@ impl Registry {
                     channels: vec![channel.clone()],
                     published_at: now,
                     published_by: caller.actor.to_owned(),
+                    origin,
                 };
                 (doc, Expect::Absent)
             }
         };
-        let detail = json!({ "version": doc.version, "digest": doc.digest, "channel": channel });
+        let detail = json!({ "version": doc.version, "digest": doc.digest, "channel": channel, "origin": doc.origin });
         let mut writes =
             vec![put(&doc, expect)?, audit(now, caller.actor, "template.publish", &name, caller.request_id, detail)?];
         writes.extend(self.pin(&template).await?);
@@ -276,7 +300,12 @@ impl Registry {
     }
 }
 
-fn is_channel(name: &str) -> bool {
+/// What to write instead.
+pub(crate) fn no_channel(name: &str) -> String {
+    format!("{name:?} is no channel: use 1 to 32 lower-case letters, digits and '-', beginning with a letter")
+}
+
+pub(crate) fn is_channel(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.len() <= 32 && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(inner)
 }
@@ -291,8 +320,9 @@ fn not_found(name: &str, all: impl Iterator<Item = String>) -> Error {
 }
 
 fn view(doc: TemplateVersionDoc) -> TemplateVersion {
-    let TemplateVersionDoc { name, version, digest, title, channels, published_at, published_by, .. } = doc;
-    TemplateVersion { name, version, digest, title, channels, published_at: Some(published_at), published_by }
+    let TemplateVersionDoc { name, version, digest, title, channels, published_at, published_by, origin, .. } = doc;
+    let origin = origin.map(|o| format!("{}@{}", o.source, o.commit)).unwrap_or_default();
+    TemplateVersion { name, version, digest, title, channels, published_at: Some(published_at), published_by, origin }
 }
 
 impl Template {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use vctl_api::rest::{Bindings, EnvironmentKind};
 use vctl_machinery::schema::{Budget, read_bounded};
 
-use super::{Template, TemplateError, scan};
+use super::{Template, TemplateError, charts::Policy, scan, source};
 
 /// Instructions one file may execute.
 const FUEL: u64 = 1_000_000;
@@ -35,6 +35,8 @@ pub struct Input<'a> {
     pub parameters: &'a BTreeMap<String, Value>,
     /// Bindings by name.
     pub bindings: &'a Bindings,
+    /// Not the manifests, but this file with values of a chart: one document, a map.
+    pub values: Option<&'a str>,
 }
 
 /// Renders all manifests of a mocked environment; the documents are in the order in which they must be applied.
@@ -47,7 +49,10 @@ pub fn render(
     parameters: &BTreeMap<String, Value>,
 ) -> Result<Vec<Value>, TemplateError> {
     let bindings = stand_ins(template);
-    render_as(template, &Input { environment, kind: EnvironmentKind::Mocked, parameters, bindings: &bindings })
+    render_as(
+        template,
+        &Input { environment, kind: EnvironmentKind::Mocked, parameters, bindings: &bindings, values: None },
+    )
 }
 
 /// The bindings of a mocked environment.
@@ -75,13 +80,17 @@ pub fn render_all(template: &Template, input: &Input<'_>) -> Result<Vec<Value>, 
         EnvironmentKind::Mocked => ("mocked", "real/"),
         EnvironmentKind::Real => ("real", "mocked/"),
     };
-    for (file, _) in template.files.iter().filter(|(file, _)| !file.starts_with(other)) {
+    let wanted = |file: &str| match input.values {
+        Some(values) => file == values,
+        None => source::is_manifest(file) && !file.starts_with(other),
+    };
+    for (file, _) in template.files.iter().filter(|(file, _)| wanted(file)) {
         let known = context! {
             environment => context! { name => input.environment, kind => kind },
             parameters => Serde(input.parameters),
             bindings => Serde(input.bindings),
         };
-        let rendered = render_file(template, &engine, file, known, input.parameters, &mut output, documents.len());
+        let rendered = render_file(template, &engine, file, known, input, &mut output, documents.len());
         match rendered {
             Ok(more) => documents.extend(more),
             Err(error) => errors.push(error),
@@ -90,8 +99,32 @@ pub fn render_all(template: &Template, input: &Input<'_>) -> Result<Vec<Value>, 
     if !errors.is_empty() {
         return Err(errors);
     }
+    if input.values.is_none() {
+        add_policies(template, &mut documents);
+    }
     documents.sort_by_key(|d| rank(d.get("kind").and_then(Value::as_str).unwrap_or_default()));
     Ok(documents)
+}
+
+/// Adds the objects of the template's policies. What a manifest says of the same namespace stays: one object says both.
+fn add_policies(template: &Template, documents: &mut Vec<Value>) {
+    for document in template.manifest.policies.iter().flat_map(Policy::documents) {
+        let name = document.pointer("/metadata/name");
+        let same = |d: &&mut Value| {
+            d["kind"] == "Namespace" && document["kind"] == "Namespace" && d.pointer("/metadata/name") == name
+        };
+        let labels = document.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
+        match documents.iter_mut().find(same) {
+            Some(known) => {
+                let metadata = known.get_mut("metadata").and_then(Value::as_object_mut);
+                let own = metadata.map(|m| m.entry("labels").or_insert_with(|| Value::Object(serde_json::Map::new())));
+                if let Some(Value::Object(own)) = own {
+                    own.extend(labels);
+                }
+            }
+            None => documents.push(document),
+        }
+    }
 }
 
 /// Renders one file; `output` counts the bytes of all files, `before` are the documents of those before it.
@@ -100,14 +133,14 @@ fn render_file(
     engine: &Environment<'_>,
     file: &str,
     known: minijinja::Value,
-    parameters: &BTreeMap<String, Value>,
+    input: &Input<'_>,
     output: &mut usize,
     before: usize,
 ) -> Result<Vec<Value>, TemplateError> {
     let mut out = Limited { bytes: Vec::new(), limit: OUTPUT_LIMIT.saturating_sub(*output) };
     let compiled = engine.get_template(file).map_err(|e| failed(template, file, &e))?;
     if let Err(e) = compiled.render_captured_to(known, &mut out) {
-        return Err(describe_render_error(template, file, &e, out.bytes.len(), parameters));
+        return Err(describe_render_error(template, file, &e, out.bytes.len(), input.parameters));
     }
     *output += out.bytes.len();
     let text = String::from_utf8_lossy(&out.bytes);
@@ -125,7 +158,9 @@ fn render_file(
         if value.is_null() {
             continue;
         }
-        check_document(&value).map_err(|message| file_error(template, file, message))?;
+        let checked =
+            if input.values.is_some() { check_values(&value, documents.len()) } else { check_document(&value) };
+        checked.map_err(|message| file_error(template, file, message))?;
         documents.push(value);
         if before + documents.len() > DOCUMENTS_LIMIT {
             let message = format!("the template has more than {DOCUMENTS_LIMIT} documents");
@@ -149,7 +184,7 @@ pub(crate) fn size(value: &Value) -> usize {
 pub(crate) fn syntax(template: &Template, errors: &mut Vec<TemplateError>) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     let declared = |name: &str| template.manifest.parameters.iter().any(|p| p.name == name);
-    for (file, text) in template.files.iter() {
+    for (file, text) in template.files.iter().filter(|(file, _)| source::is_rendered(file)) {
         if let Some(offset) = scan::scan(text).repeats {
             let message =
                 "text that is written in a template is not repeated: write it as long as it is to be".to_owned();
@@ -220,7 +255,7 @@ fn base<'a>() -> Environment<'a> {
 /// All manifests, compiled; those that are broken were told by [`syntax`].
 fn engine(template: &Template) -> Environment<'_> {
     let mut engine = base();
-    for (file, text) in template.files.iter() {
+    for (file, text) in template.files.iter().filter(|(file, _)| source::is_rendered(file)) {
         if let Err(error) = engine.add_template(file, text) {
             tracing::debug!(file, %error, "a manifest does not compile");
         }
@@ -246,6 +281,11 @@ impl std::io::Write for Limited {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// Values of a chart are one map.
+fn check_values(value: &Value, before: usize) -> Result<(), String> {
+    if value.is_object() && before == 0 { Ok(()) } else { Err("values of a chart are one document, a map".to_owned()) }
 }
 
 /// An object of Kubernetes has these; everything else about it the API server checks.
@@ -327,107 +367,4 @@ fn bad_yaml(template: &Template, file: &str, text: &str, e: &serde_yaml::Error) 
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::templates::catalog::read;
-
-    fn template(manifest: &str) -> Template {
-        let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\nparameters:\n  \
-                    - {name: a, type: string}\n  - {name: nope, type: string}\n";
-        read("t", vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), manifest.into())])
-            .expect("template")
-    }
-
-    fn parameters(value: Value) -> BTreeMap<String, Value> {
-        serde_json::from_value(value).expect("parameters")
-    }
-
-    #[test]
-    fn values_cannot_break_out_of_their_place() {
-        let template = template(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ environment.name ~ '-x' }}\ndata:\n  a: {{ parameters.a }}\n",
-        );
-        let nasty = "x\"\nkind: Secret\n# {{ 1 }} & <b>";
-        let documents = render(&template, "env", &parameters(json!({"a": nasty}))).expect("rendered");
-        assert_eq!(
-            documents,
-            [json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "env-x"}, "data": {"a": nasty}})]
-        );
-    }
-
-    #[test]
-    fn documents_are_ordered_by_what_needs_what() {
-        let one = |kind: &str| format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\n");
-        let text = ["Deployment", "Service", "Secret", "Namespace"].map(one).join("---\n");
-        let kinds: Vec<_> = render(&template(&text), "e", &BTreeMap::new())
-            .expect("rendered")
-            .iter()
-            .map(|d| d["kind"].as_str().unwrap_or_default().to_owned())
-            .collect();
-        assert_eq!(kinds, ["Namespace", "Secret", "Service", "Deployment"]);
-    }
-
-    /// Few lines of aliases that expand to billions of values.
-    fn bomb() -> String {
-        let mut text =
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-        for i in 1..12 {
-            let before = format!("*a{}, ", i - 1).repeat(10);
-            text.push_str(&format!("a{i}: &a{i} [{before}]\n"));
-        }
-        text
-    }
-
-    #[test]
-    fn aliases_that_expand_a_little_are_fine() {
-        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &l {app: x}, annotations: *l}\n";
-        assert_eq!(
-            render(&template(text), "e", &BTreeMap::new()).expect("rendered")[0]["metadata"]["annotations"]["app"],
-            "x"
-        );
-    }
-
-    fn tried(text: &str, environment: &str, parameters: &BTreeMap<String, Value>) -> Result<Vec<Value>, TemplateError> {
-        let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: t\nversion: 1.0.0\ntitle: T\nparameters:\n  \
-                    - {name: nope, type: string}\n";
-        let files = vec![("template.yaml".into(), head.into()), ("manifests/a.yaml".into(), text.into())];
-        render(&read("t", files)?, environment, parameters)
-    }
-
-    #[test]
-    fn errors_name_the_place() {
-        let bomb = bomb();
-        // Each alias counts for the limit of repetitions once, and stands for a long text.
-        let long = "x".repeat(10_000);
-        let anchors = format!(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\nlong: &a {long}\nall: [{}]\n",
-            "*a, ".repeat(2000)
-        );
-        let many = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n".repeat(2001);
-        let cases = [
-            ("a: 1\nb: {{ parameters.nope }}\n", ":2:", "parameters: known"),
-            (
-                "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
-                "a.yaml",
-                "endless loop",
-            ),
-            (
-                "{% for i in range(90000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' }}{% endfor %}",
-                "a.yaml",
-                "bytes",
-            ),
-            ("a: {{ 'x' * 100000000 }}\n", "a.yaml:1:", "not repeated"),
-            (anchors.as_str(), "a.yaml", "aliases expand"),
-            ("a: [1\nb: 2\n", ":2:", "not YAML once rendered"),
-            (bomb.as_str(), "a.yaml", "repetition limit"),
-            (many.as_str(), "a.yaml", "more than 2000 documents"),
-            ("apiVersion: v1\nkind: Pod\n", "a.yaml", "a Pod has no metadata.name"),
-        ];
-        for (text, place, why) in cases {
-            let error = tried(text, "e", &parameters(json!({"known": 1}))).expect_err(text).to_string();
-            assert!(error.contains(place) && error.contains(why), "{error}");
-        }
-    }
-}
+mod tests;

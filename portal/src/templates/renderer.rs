@@ -22,7 +22,7 @@ use super::{
     Template, TemplateError, catalog,
     render::{self, Input},
     scan,
-    source::Files,
+    source::{self, Files},
 };
 
 /// Memory that rendering a template may take, in bytes.
@@ -49,6 +49,7 @@ struct Request {
     kind: EnvironmentKind,
     parameters: BTreeMap<String, Value>,
     bindings: Bindings,
+    values: Option<String>,
 }
 
 type Rendered = Result<Vec<Value>, Vec<TemplateError>>;
@@ -93,6 +94,7 @@ impl Renderer {
             kind: input.kind,
             parameters: input.parameters.clone(),
             bindings: input.bindings.clone(),
+            values: input.values.map(str::to_owned),
         };
         let request = serde_json::to_vec(&request).map_err(|e| failed(e.to_string()))?;
         // Nobody closes the semaphore.
@@ -142,11 +144,10 @@ const SIGXCPU: i32 = 24;
 
 /// Whether rendering takes little memory.
 fn is_plain(template: &Template, input: &Input<'_>) -> bool {
-    let text: usize = template.files.iter().map(|(_, text)| text.len()).sum();
+    let rendered = || template.files.iter().filter(|(file, _)| source::is_rendered(file));
+    let text: usize = rendered().map(|(_, text)| text.len()).sum();
     let parameters: usize = input.parameters.iter().map(|(name, value)| name.len() + render::size(value)).sum();
-    text <= PLAIN_LIMIT
-        && parameters <= PLAIN_PARAMETERS
-        && template.files.iter().all(|(_, text)| scan::scan(text).plain)
+    text <= PLAIN_LIMIT && parameters <= PLAIN_PARAMETERS && rendered().all(|(_, text)| scan::scan(text).plain)
 }
 
 /// What the other process does: reads one request, renders, writes the answer. It has set its limits before.
@@ -156,10 +157,11 @@ fn is_plain(template: &Template, input: &Input<'_>) -> bool {
 pub fn serve(mut input: impl Read, mut output: impl Write) -> std::io::Result<()> {
     let mut request = Vec::new();
     input.read_to_end(&mut request)?;
-    let Request { name, files, environment, kind, parameters, bindings } = serde_json::from_slice(&request)?;
+    let Request { name, files, environment, kind, parameters, bindings, values } = serde_json::from_slice(&request)?;
     let rendered: Rendered = match catalog::read(&name, files) {
         Ok(template) => {
-            let input = Input { environment: &environment, kind, parameters: &parameters, bindings: &bindings };
+            let values = values.as_deref();
+            let input = Input { environment: &environment, kind, parameters: &parameters, bindings: &bindings, values };
             render::render_all(&template, &input)
         }
         Err(error) => Err(vec![error]),

@@ -41,6 +41,26 @@ pub fn schema() -> Value {
             },
         },
     });
+    let chart = json!({
+        "type": "object", "required": ["name", "chart"], "additionalProperties": false,
+        "properties": {
+            "name": { "type": "string", "maxLength": 53, "description": "Name of the release" },
+            "chart": { "type": "string", "pattern": "^charts/", "description": "A directory with Chart.yaml, or a .tgz" },
+            "namespace": { "type": "string", "default": "default" },
+            "values": { "type": "string", "pattern": "^values/", "description": "File with values, in the template language" },
+            "kind": { "enum": ["mocked", "real"], "description": "Only in environments of this kind" },
+        },
+    });
+    let policy = json!({
+        "type": "object", "additionalProperties": false,
+        "properties": {
+            "namespace": { "type": "string", "default": "default" },
+            "quota": { "type": "object", "description": "hard of a ResourceQuota, such as pods: 10" },
+            "limits": { "type": "array", "items": { "type": "object" }, "description": "limits of a LimitRange" },
+            "podSecurity": { "enum": ["privileged", "baseline", "restricted"] },
+            "ingress": { "enum": ["deny", "same-namespace"], "description": "From where pods are reached" },
+        },
+    });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "vctl template", "type": "object",
@@ -54,6 +74,8 @@ pub fn schema() -> Value {
             "description": { "type": "string" },
             "parameters": { "type": "array", "items": parameter },
             "bindings": { "type": "array", "items": binding },
+            "charts": { "type": "array", "items": chart, "description": "Helm charts that are installed" },
+            "policies": { "type": "array", "items": policy, "description": "What holds in namespaces" },
             "kubernetesVersion": { "type": "string", "pattern": "^1\\.[0-9]+$" },
             "authentication": { "type": ["object", "null"], "description": "AuthenticationConfiguration of apiserver.config.k8s.io/v1" },
             "readyTimeoutSeconds": { "type": "integer", "minimum": 0 },
@@ -104,6 +126,8 @@ mod tests {
             ("", "/properties"),
             ("parameters: [{name: n, type: string, '?': 1}]\n", "/properties/parameters/items/properties"),
             ("bindings: [{name: n, kind: redis, '?': 1}]\n", "/properties/bindings/items/properties"),
+            ("charts: [{name: n, chart: c, '?': 1}]\n", "/properties/charts/items/properties"),
+            ("policies: [{'?': 1}]\n", "/properties/policies/items/properties"),
             ("sleep: {'?': 1}\n", "/properties/sleep/properties"),
             ("expiry: {after: 1h, '?': 1}\n", "/properties/expiry/properties"),
         ];

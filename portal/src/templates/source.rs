@@ -2,20 +2,39 @@
 
 use std::{fs, path::Path};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
 
-use super::TemplateError;
+use super::{TemplateError, charts};
 
 /// Largest file of a template in bytes.
-const FILE_LIMIT: u64 = 1024 * 1024;
+pub(crate) const FILE_LIMIT: u64 = 1024 * 1024;
+/// Longest path of a file inside its template, in bytes.
+const PATH_LIMIT: usize = 500;
 /// Largest template in bytes.
-const TOTAL_LIMIT: usize = 8 * 1024 * 1024;
+pub(crate) const TOTAL_LIMIT: usize = 8 * 1024 * 1024;
 /// Most files of a template.
-const FILES_LIMIT: usize = 200;
+const FILES_LIMIT: usize = 500;
 /// Directories with manifests: of every environment, and of those of a kind only.
-pub(crate) const DIRECTORIES: [&str; 3] = ["manifests", "mocked", "real"];
+const MANIFESTS: [&str; 3] = ["manifests", "mocked", "real"];
+/// Directory with values of Helm charts.
+const VALUES: &str = "values";
+/// Directory with Helm charts. Their files are not in the template language.
+pub(crate) const CHARTS: &str = "charts";
+/// All directories of a template.
+pub(crate) const PLACES: [&str; 5] = ["manifests", "mocked", "real", VALUES, CHARTS];
 
-/// The files of a template as (path inside its directory, text), by path.
+/// Whether a file of a template makes objects.
+pub(crate) fn is_manifest(file: &str) -> bool {
+    file.split_once('/').is_some_and(|(directory, _)| MANIFESTS.contains(&directory))
+}
+
+/// Whether a file of a template is in the template language.
+pub(crate) fn is_rendered(file: &str) -> bool {
+    is_manifest(file) || file.split_once('/').is_some_and(|(directory, _)| directory == VALUES)
+}
+
+/// The files of a template as (path inside its directory, text), by path. Archives of charts are in base64.
 pub type Files = Vec<(String, String)>;
 
 /// Reads a template's directory. Links are refused: they could lead anywhere.
@@ -24,7 +43,7 @@ pub type Files = Vec<(String, String)>;
 /// [`TemplateError::File`] for what cannot be read, is too large, or is a link.
 pub fn read_directory(template: &str, path: &Path) -> Result<Files, TemplateError> {
     let mut files = vec![("template.yaml".to_owned(), text(template, path, "template.yaml")?)];
-    for directory in DIRECTORIES {
+    for directory in MANIFESTS.into_iter().chain([VALUES]) {
         let inside = path.join(directory);
         let Ok(found) = fs::symlink_metadata(&inside) else { continue };
         if !found.is_dir() {
@@ -42,9 +61,39 @@ pub fn read_directory(template: &str, path: &Path) -> Result<Files, TemplateErro
             }
         }
     }
+    if fs::symlink_metadata(path.join(CHARTS)).is_ok() {
+        read_charts(template, path, CHARTS, &mut files)?;
+    }
     check(template, &files)?;
     files.sort();
     Ok(files)
+}
+
+/// Reads everything under a directory of charts.
+fn read_charts(template: &str, path: &Path, directory: &str, files: &mut Files) -> Result<(), TemplateError> {
+    let found = fs::symlink_metadata(path.join(directory)).map_err(|e| failed(template, directory, e))?;
+    if !found.is_dir() {
+        return Err(failed(template, directory, "must be a directory"));
+    }
+    for entry in fs::read_dir(path.join(directory)).map_err(|e| failed(template, directory, e))? {
+        let entry = entry.map_err(|e| failed(template, directory, e))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            return Err(failed(template, directory, "has a file whose name is not UTF-8: rename it"));
+        };
+        let file = format!("{directory}/{name}");
+        if files.len() > FILES_LIMIT || file.len() > PATH_LIMIT {
+            return Err(failed(template, &file, format!("is one of more than {FILES_LIMIT} files, or lies too deep")));
+        }
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            read_charts(template, path, &file, files)?;
+        } else if charts::is_archive(&file) {
+            files.push((file.clone(), STANDARD.encode(bytes(template, path, &file)?)));
+        } else {
+            files.push((file.clone(), text(template, path, &file)?));
+        }
+    }
+    Ok(())
 }
 
 fn failed(template: &str, file: &str, message: impl ToString) -> TemplateError {
@@ -52,6 +101,11 @@ fn failed(template: &str, file: &str, message: impl ToString) -> TemplateError {
 }
 
 fn text(template: &str, path: &Path, file: &str) -> Result<String, TemplateError> {
+    let wrong = |_| failed(template, file, "is no text in UTF-8");
+    String::from_utf8(bytes(template, path, file)?).map_err(wrong)
+}
+
+fn bytes(template: &str, path: &Path, file: &str) -> Result<Vec<u8>, TemplateError> {
     let path = path.join(file);
     let found = fs::symlink_metadata(&path).map_err(|e| failed(template, file, e))?;
     if !found.is_file() {
@@ -60,7 +114,7 @@ fn text(template: &str, path: &Path, file: &str) -> Result<String, TemplateError
     if found.len() > FILE_LIMIT {
         return Err(failed(template, file, format!("is {} bytes; at most {FILE_LIMIT} are allowed", found.len())));
     }
-    fs::read_to_string(&path).map_err(|e| failed(template, file, e))
+    fs::read(&path).map_err(|e| failed(template, file, e))
 }
 
 /// Checks files that came from anywhere: their number, size and places.
@@ -77,14 +131,18 @@ pub fn check(template: &str, files: &Files) -> Result<(), TemplateError> {
     }
     for (file, _) in files {
         let known = file == "template.yaml"
+            || file.len() <= PATH_LIMIT && charts::is_chart_file(file)
             || file.split_once('/').is_some_and(|(directory, name)| {
                 let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-                DIRECTORIES.contains(&directory) && yaml && !name.contains(['/', '\\']) && !name.starts_with('.')
+                (MANIFESTS.contains(&directory) || directory == VALUES)
+                    && yaml
+                    && !name.contains(['/', '\\'])
+                    && !name.starts_with('.')
             });
         if !known {
             let message = format!(
-                "is no place for a file of a template: there are template.yaml and YAML files in {}",
-                DIRECTORIES.join("/, ") + "/"
+                "is no place for a file of a template: there are template.yaml, YAML files in {}/ and {VALUES}/, and {CHARTS}/",
+                MANIFESTS.join("/, ")
             );
             return Err(failed(template, file, message));
         }
@@ -133,7 +191,7 @@ mod tests {
             assert!(check("t", &vec![file("template.yaml"), file(bad)]).is_err(), "{bad}");
         }
         assert!(check("t", &vec![file("manifests/a.yaml"), file("manifests/a.yaml")]).is_err());
-        assert!(check("t", &(0..300).map(|i| file(&format!("manifests/{i}.yaml"))).collect()).is_err());
+        assert!(check("t", &(0..=FILES_LIMIT).map(|i| file(&format!("manifests/{i}.yaml"))).collect()).is_err());
         assert!(check("t", &vec![("template.yaml".to_owned(), "x".repeat(TOTAL_LIMIT + 1))]).is_err());
     }
 

@@ -3,6 +3,7 @@
 mod approvals;
 mod backup;
 mod bad_input;
+mod charts;
 mod cli;
 mod client;
 mod company;
@@ -25,6 +26,7 @@ mod resources;
 mod rest_api;
 mod rotate_ca;
 mod sign_in;
+mod template_sources;
 mod templates;
 mod tenant_servers_podman;
 mod usage;

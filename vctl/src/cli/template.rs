@@ -24,6 +24,7 @@ use super::{
     create::pair,
     error::CliError,
     output::{Format, age, print, show, table},
+    template_source,
 };
 
 /// Arguments of `vctl template`.
@@ -41,6 +42,10 @@ enum Command {
     Render(Render),
     /// Publish a template's directory as a version, which stays as it is for ever
     Publish(Publish),
+    /// Register Git repositories that templates come from
+    Source(template_source::Source),
+    /// Look at the Git repositories that templates come from, and publish what is new
+    Sync(template_source::Sync),
     /// List the versions of a template
     List(List),
     /// Print the JSON schema of template.yaml, for editors
@@ -133,6 +138,8 @@ impl Template {
             Command::Lint(lint) => lint.run().await,
             Command::Render(render) => render.run().await,
             Command::Publish(publish) => publish.run(global).await,
+            Command::Source(source) => source.run(global).await,
+            Command::Sync(sync) => sync.run(global).await,
             Command::List(list) => list.run(global).await,
             Command::Schema => print(&schema::text()),
         }
@@ -173,8 +180,13 @@ impl Render {
         let secrets = resolved.secret.into_iter().map(|(name, text)| (name, text.into()));
         let all: BTreeMap<String, serde_json::Value> = resolved.public.into_iter().chain(secrets).collect();
         let bindings = render::stand_ins(&template);
-        let input =
-            Input { environment: &self.name, kind: EnvironmentKind::Mocked, parameters: &all, bindings: &bindings };
+        let input = Input {
+            environment: &self.name,
+            kind: EnvironmentKind::Mocked,
+            parameters: &all,
+            bindings: &bindings,
+            values: None,
+        };
         let rendered = renderer().render(&template, &input).await;
         let documents = rendered.map_err(|mut errors| wrong(&errors.swap_remove(0)))?;
         let mut text = String::new();
@@ -213,7 +225,11 @@ impl List {
                 let published =
                     v.published_at.map_or("part of the server".to_owned(), |at| format!("{} ago", age(at, now)));
                 let digest = v.digest.chars().take(12).collect();
-                [v.version.clone(), v.channels.join(","), published, v.published_by.clone(), digest, v.title.clone()]
+                let origin: String = v.origin.split_once('@').map_or(String::new(), |(source, commit)| {
+                    format!("{source}@{}", commit.chars().take(12).collect::<String>())
+                });
+                let by = if origin.is_empty() { v.published_by.clone() } else { origin };
+                [v.version.clone(), v.channels.join(","), published, by, digest, v.title.clone()]
             };
             let rows: Vec<_> = page.items.iter().map(row).collect();
             table(["VERSION", "CHANNELS", "PUBLISHED", "BY", "DIGEST", "TITLE"], &rows)

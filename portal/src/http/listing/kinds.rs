@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 use vctl_api::rest::{
-    ApiKey, ApprovalRule, ClientLogin, CurrentUsage, Project, Resource, Role, Team, Template, TemplateVersion, User,
-    Webhook, Worker,
+    ApiKey, ApprovalRule, ClientLogin, CurrentUsage, Project, Resource, Role, Team, Template, TemplateSource,
+    TemplateVersion, User, Webhook, Worker,
 };
 
 use super::{Cell, Column, Listed};
@@ -94,6 +94,15 @@ impl Listed for Template {
     ];
 }
 
+impl Listed for TemplateSource {
+    const COLUMNS: &'static [Column<Self>] = &[
+        filter("name", |s| Cell::text(&s.name)),
+        filter("url", |s| Cell::text(&s.url)),
+        column("createdAt", |s| Cell::time(s.created_at)),
+        column("lastSync", |s| time(s.last_sync.as_ref().map(|last| last.at))),
+    ];
+}
+
 impl Listed for Resource {
     const COLUMNS: &'static [Column<Self>] = &[
         filter("name", |r| Cell::text(&r.name)),
@@ -165,7 +174,10 @@ fn precedence(version: &str) -> Cell {
     let before: Vec<String> = version.pre.split('.').filter(|p| !p.is_empty()).map(part).collect();
     let before = if before.is_empty() { "~".to_owned() } else { before.join(" ") };
     // The end of it comes before whatever could follow in a longer one.
-    Cell::Text(format!("{:020}.{:020}.{:020}-{before}\u{1}{}", version.major, version.minor, version.patch, version.build))
+    Cell::Text(format!(
+        "{:020}.{:020}.{:020}-{before}\u{1}{}",
+        version.major, version.minor, version.patch, version.build
+    ))
 }
 
 impl Listed for TemplateVersion {
