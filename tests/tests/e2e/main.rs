@@ -23,7 +23,6 @@ mod oidc;
 mod postgres;
 mod readme;
 mod resources;
-mod rest_api;
 mod rotate_ca;
 mod sign_in;
 mod template_sources;
