@@ -22,7 +22,7 @@ impl Tmux {
     /// Starts a shell without anybody's configuration in it; `env` is set for what runs there.
     ///
     /// # Errors
-    /// There is no tmux (Debian package tmux), or it cannot start.
+    /// There is no tmux (Debian package tmux), it cannot start, or the shell does not answer.
     pub fn start(dir: &Path, env: &[(&str, &str)]) -> Result<Self> {
         let tmux = Self { socket: dir.join("tmux") };
         let mut args = vec!["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "30"];
@@ -32,6 +32,8 @@ impl Tmux {
         }
         args.push("exec env PS1='$ ' TERM=screen-256color sh");
         tmux.run(&args)?;
+        // What is typed before the prompt is there would stand before it.
+        tmux.until("the prompt", |screen| screen.starts_with("$ ") || screen.trim_end() == "$")?;
         Ok(tmux)
     }
 
