@@ -2,10 +2,7 @@
 //! environments' own documents, so that they are as durable as these; in memory there is one ordered set for all of them, and one task.
 //! An environment whose document says nothing of the kind is not in it.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use vctl_runtime::tasks::Tasks;
@@ -16,42 +13,30 @@ use crate::{
     error::Error,
     expiry, sleep,
     sleep::Why,
+    timetable::Timetable,
 };
 
 /// Who the audit trail names.
 const ACTOR: &str = "schedule";
 /// The same of a wake that a write has asked for.
 const WRITE: &str = "write";
-/// The clock is looked at so often at least: it may have been set.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// What could not be done now is tried again after that.
 const AGAIN: Duration = Duration::from_mins(1);
 /// Pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is due, by time.
+/// When something is due for which environment.
 #[derive(Default)]
 struct Board {
     documents: HashMap<String, EnvironmentDoc>,
-    due: BTreeSet<(Timestamp, String)>,
-    at: HashMap<String, Timestamp>,
+    times: Timetable,
 }
 
 impl Board {
-    fn set(&mut self, name: &str, at: Option<Timestamp>) {
-        if let Some(before) = self.at.remove(name) {
-            self.due.remove(&(before, name.to_owned()));
-        }
-        if let Some(at) = at {
-            self.at.insert(name.to_owned(), at);
-            self.due.insert((at, name.to_owned()));
-        }
-    }
-
     fn note(&mut self, name: &str, doc: Option<EnvironmentDoc>, now: Timestamp) {
         // Requests since may have put it off: that is seen when its time comes.
         let at = doc.as_ref().and_then(|doc| first(doc, None, now));
-        self.set(name, at);
+        self.times.set(name, at);
         match doc.filter(|_| at.is_some()) {
             Some(doc) => drop(self.documents.insert(name.to_owned(), doc)),
             None => drop(self.documents.remove(name)),
@@ -104,19 +89,14 @@ async fn follow(environments: &Environments, board: &mut Board) -> Result<(), Er
     }
     loop {
         let now = environments.now();
-        while let Some((at, name)) = board.due.first().cloned() {
-            if at > now {
-                break;
-            }
+        while let Some(name) = board.times.due(now) {
             let doc = board.documents.get(&name).cloned();
             let again = match &doc {
                 Some(doc) => run(environments, doc).await,
                 None => None,
             };
-            board.set(&name, again);
+            board.times.set(&name, again);
         }
-        let pause = board.due.first().and_then(|(at, _)| Duration::try_from(at.duration_since(now)).ok());
-        let pause = pause.unwrap_or(LONGEST_PAUSE).clamp(Duration::from_millis(1), LONGEST_PAUSE);
         tokio::select! {
             events = watch.next() => {
                 // Too slow, or history is gone: the list tells the rest.
@@ -126,7 +106,7 @@ async fn follow(environments: &Environments, board: &mut Board) -> Result<(), Er
                     board.note(&event.key.name, doc, environments.now());
                 }
             }
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(board.times.pause(now)) => {}
         }
     }
 }

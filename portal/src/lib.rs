@@ -40,6 +40,7 @@ mod size;
 mod sleep;
 mod sources;
 pub mod templates;
+mod timetable;
 mod update;
 mod usage;
 mod webhooks;

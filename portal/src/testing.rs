@@ -530,6 +530,27 @@ impl World {
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
+    /// What somebody gets there, once it is as it is `wanted`; fails the test when it does not become so.
+    pub(crate) async fn until(&self, who: Option<&SignedIn>, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut seen = Value::Null;
+        let end = async {
+            loop {
+                let (_, now) = match who {
+                    Some(_) => self.call_as(who, "GET", path, None).await,
+                    None => self.call("GET", path, None).await,
+                };
+                seen = now;
+                if wanted(&seen) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let done = tokio::time::timeout(Duration::from_secs(20), end).await;
+        assert!(done.is_ok(), "{path} does not become what is wanted: {seen}");
+        seen
+    }
+
     /// Any request.
     pub(crate) async fn send(&self, request: Request<Body>) -> Response<Body> {
         self.portal.router().oneshot(request).await.expect("response")

@@ -29,6 +29,7 @@ mod login;
 mod login_link;
 mod man;
 mod output;
+mod password;
 mod permissions;
 mod platform;
 mod progress;

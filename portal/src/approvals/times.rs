@@ -1,11 +1,7 @@
 //! Requests, grants and roles that come to their end, and what was approved and is to be carried out. The times come of the requests' own
 //! documents; in memory there is one ordered set for all of them. That a role has ended counts without this: who asks is told by the clock.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -22,35 +18,15 @@ use super::{
 use crate::{
     documents::{Stored, decode, remove},
     error::Error,
+    timetable::Timetable,
 };
 
-/// The clock is looked at so often at least: it may have been set.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Pause after the store has failed, and before something is tried again that failed by it.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// Carried out at a time: one that waits for a resource that does not answer holds up no other.
 const PARALLEL: usize = 4;
 /// Requests that have come to their end and are kept. The audit trail keeps what became of the others.
 const KEEP: usize = 2000;
-
-/// What is due, by time.
-#[derive(Default)]
-struct Board {
-    due: BTreeSet<(Timestamp, String)>,
-    at: HashMap<String, Timestamp>,
-}
-
-impl Board {
-    fn set(&mut self, id: &str, at: Option<Timestamp>) {
-        if let Some(before) = self.at.remove(id) {
-            self.due.remove(&(before, id.to_owned()));
-        }
-        if let Some(at) = at {
-            self.at.insert(id.to_owned(), at);
-            self.due.insert((at, id.to_owned()));
-        }
-    }
-}
 
 /// When something is due.
 fn due(doc: &ApprovalDoc) -> Option<Timestamp> {
@@ -86,19 +62,16 @@ impl Approvals {
         self.forget_old(&all).await?;
         let mut watch = documents.watch::<ApprovalDoc>(revision).await?;
         let free = Arc::new(Semaphore::new(PARALLEL));
-        let mut board = Board::default();
+        let mut times = Timetable::default();
         let mut closed = 0;
         for stored in all {
-            board.set(&stored.value.id, due(&stored.value));
+            times.set(&stored.value.id, due(&stored.value));
         }
         loop {
             let now = self.now();
-            while let Some((at, id)) = board.due.first().cloned() {
-                if at > now {
-                    break;
-                }
+            while let Some(id) = times.due(now) {
                 // Its document changes by what is done now: that sets the next time. If it does not, this does.
-                board.set(&id, now.checked_add(jiff::SignedDuration::from_mins(1)).ok());
+                times.set(&id, now.checked_add(jiff::SignedDuration::from_mins(1)).ok());
                 let (this, free) = (self.clone(), free.clone());
                 tasks.spawn_until_stopped("approval", async move {
                     // It is never closed.
@@ -108,8 +81,6 @@ impl Approvals {
                     }
                 });
             }
-            let pause = board.due.first().and_then(|(at, _)| Duration::try_from(at.duration_since(now)).ok());
-            let pause = pause.unwrap_or(LONGEST_PAUSE).clamp(Duration::from_millis(1), LONGEST_PAUSE);
             tokio::select! {
                 events = watch.next() => {
                     // Too slow, or history is gone: the list tells the rest.
@@ -117,10 +88,10 @@ impl Approvals {
                     for event in events {
                         let doc = event.value.as_ref().map(decode::<ApprovalDoc>).transpose()?;
                         closed += usize::from(doc.as_ref().is_some_and(|doc| !is_open(doc.state)));
-                        board.set(&event.key.name, doc.as_ref().and_then(due));
+                        times.set(&event.key.name, doc.as_ref().and_then(due));
                     }
                 }
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(times.pause(now)) => {}
             }
             if closed > KEEP / 4 {
                 // The list forgets what is old.

@@ -37,6 +37,9 @@ const AT_A_TIME: usize = 2;
 const PLAIN_LIMIT: usize = 256 << 10;
 /// The same of all parameters.
 const PLAIN_PARAMETERS: usize = 64 << 10;
+/// Keeps the allocator of the other process from reserving 1 GiB before limits are set: that much would not be limited, and everything
+/// else would fail, as it counts.
+const NO_RESERVE: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "0");
 /// Argument of the program that makes it one which renders.
 pub const COMMAND: &str = "template-renderer";
 
@@ -103,6 +106,7 @@ impl Renderer {
         let mut child = Command::new(program)
             .arg(COMMAND)
             .env_clear()
+            .env(NO_RESERVE.0, NO_RESERVE.1)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -127,10 +131,11 @@ impl Renderer {
             return Err(failed(match output.status.signal() {
                 Some(SIGXCPU | SIGKILL) => format!("takes more than {PROCESSOR_LIMIT} s of a processor to render"),
                 Some(SIGSEGV) => "nests too deeply to be rendered".to_owned(),
-                _ => format!(
+                Some(SIGABRT) => format!(
                     "takes more than {} MiB of memory to render: does a text or list grow in a loop, or is one repeated?",
                     MEMORY_LIMIT >> 20
                 ),
+                _ => format!("cannot be rendered: {} ended with {}", program.display(), output.status),
             }));
         }
         serde_json::from_slice(&output.stdout)
@@ -138,6 +143,7 @@ impl Renderer {
     }
 }
 
+const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 const SIGSEGV: i32 = 11;
 const SIGXCPU: i32 = 24;

@@ -96,14 +96,8 @@ impl Place {
 
     /// The request once it is in a state; fails the test when it does not get there.
     async fn until(&self, id: &str, state: &str) -> Value {
-        for _ in 0..4000 {
-            let approval = self.get(&self.dev, id).await;
-            if approval["state"] == state {
-                return approval;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-        panic!("it does not get {state}: {}", self.get(&self.dev, id).await);
+        let path = format!("/api/v1/approvals/{id}");
+        self.world.until(Some(&self.dev), &path, |approval| approval["state"] == state).await
     }
 
     async fn environment(&self, name: &str) -> Option<EnvironmentDoc> {

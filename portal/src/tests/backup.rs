@@ -111,14 +111,7 @@ async fn a_failed_restoration_leaves_no_name_taken() {
 
 /// Its environment when that has left `Creating`.
 async fn settled(world: &World, name: &str) -> Value {
-    for _ in 0..2000 {
-        let (_, environment) = world.call("GET", &format!("/api/v1/environments/{name}"), None).await;
-        if environment["phase"] != "Creating" {
-            return environment;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("{name} stays as it is");
+    world.until(None, &format!("/api/v1/environments/{name}"), |e| e["phase"] != "Creating").await
 }
 
 #[tokio::test]

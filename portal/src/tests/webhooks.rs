@@ -52,14 +52,7 @@ fn count(received: &Mutex<Vec<String>>) -> usize {
 }
 
 async fn delivered(world: &World) -> Value {
-    for _ in 0..4000 {
-        let (_, webhook) = world.call("GET", "/api/v1/webhooks/chat", None).await;
-        if webhook["deliveries"][0]["state"] == "Delivered" {
-            return webhook;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    panic!("not delivered: {}", world.call("GET", "/api/v1/webhooks/chat", None).await.1);
+    world.until(None, "/api/v1/webhooks/chat", |webhook| webhook["deliveries"][0]["state"] == "Delivered").await
 }
 
 fn header<'a>(request: &'a str, name: &str) -> &'a str {

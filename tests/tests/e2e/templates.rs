@@ -69,6 +69,8 @@ fn a_template_that_takes_too_much_is_refused_and_the_server_stays_small() -> Res
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: x}\n";
     let names = (0..12).map(|i| format!("a{i}: &a{i} [{}]\n", format!("*a{}, ", i - 1).repeat(10)));
     let aliases = names.skip(1).collect::<String>();
+    let kept = (0..18).map(|i| format!("{{% set a{i} = ns.s ~ {i} %}}"));
+    let kept = kept.collect::<Vec<_>>().concat();
     let cases = [
         (
             "doubling",
@@ -82,6 +84,14 @@ fn a_template_that_takes_too_much_is_refused_and_the_server_stays_small() -> Res
         ),
         ("joined", "{% set l = range(90000)|list %}a: {{ l|join(parameters.text * 99999) }}", "256 MiB of memory"),
         ("endless", "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "endless loop"),
+        (
+            "kept",
+            // 18 texts of 16 MiB.
+            &format!(
+                "{{% set ns = namespace(s='x') %}}{{% for i in range(24) %}}{{% set ns.s = ns.s ~ ns.s %}}{{% endfor %}}{kept}"
+            ),
+            "256 MiB of memory",
+        ),
         ("large", "{% for i in range(99999) %}# {{ parameters.text }}\n{% endfor %}", "4194304 bytes"),
         ("deep", "a: {% for i in range(3000) %}[{% endfor %}", "recursion limit"),
         ("aliases", &format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{aliases}"), "limit"),

@@ -1,7 +1,5 @@
 //! `vctl resource`: databases and services that environments can be bound to.
 
-use std::io::{self, BufRead as _};
-
 use clap::{Args, Subcommand};
 use vctl_api::rest::{self, AddResource, Page, ProbeResult, ResourceKind};
 
@@ -10,6 +8,7 @@ use super::{
     client::segment,
     error::CliError,
     output::{Format, print, show, table},
+    password,
 };
 
 /// Arguments of `vctl resource`.
@@ -100,13 +99,7 @@ impl Resource {
 
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
-        let password = if self.password_stdin {
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            Some(line.trim_end_matches(['\r', '\n']).to_owned())
-        } else {
-            None
-        };
+        let password = password::from_stdin(self.password_stdin)?;
         let Self { name, kind, host, port, user, database, tls, .. } = self;
         let request = AddResource { name, kind, host, port, user, database, tls, password };
         let added: rest::Resource = client.post("resources", &request).await?;

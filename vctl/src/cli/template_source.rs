@@ -1,9 +1,6 @@
 //! `vctl template source` and `vctl template sync`: Git repositories that templates come from.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufRead as _},
-};
+use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -14,6 +11,7 @@ use super::{
     client::segment,
     error::CliError,
     output::{Format, age, print, show, table},
+    password,
 };
 
 /// Arguments of `vctl template source`.
@@ -108,13 +106,7 @@ impl Source {
 
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
-        let password = if self.password_stdin {
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line)?;
-            Some(line.trim_end_matches(['\r', '\n']).to_owned())
-        } else {
-            None
-        };
+        let password = password::from_stdin(self.password_stdin)?;
         let Self { name, url, branches, tags, path, every, user, .. } = self;
         let all = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
         let (branches, tags) = (all(branches), all(tags));

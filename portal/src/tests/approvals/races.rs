@@ -80,15 +80,10 @@ async fn twenty_at_once_get_no_more_than_a_rule_lets_through() {
     });
     assert!(futures::future::join_all(approvals).await.iter().all(|s| *s == S::OK));
     for id in &ids {
-        for _ in 0..4000 {
-            let approval = place.get(&place.lead, id).await;
-            if approval["state"] == "Fulfilled"
-                || approval["message"].as_str().is_some_and(|m| m.contains("may have 8"))
-            {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        let settled = |approval: &Value| {
+            approval["state"] == "Fulfilled" || approval["message"].as_str().is_some_and(|m| m.contains("may have 8"))
+        };
+        place.world.until(Some(&place.lead), &format!("/api/v1/approvals/{id}"), settled).await;
     }
     let (_, usage) = place.world.call("GET", "/api/v1/projects/web/usage", None).await;
     assert_eq!(usage["used"]["environments"], 8);
@@ -104,15 +99,7 @@ async fn what_was_approved_is_carried_out_after_a_crash_once() {
     let world = place.world.after_crash().await;
     world.portal.start();
     let path = format!("/api/v1/approvals/{id}");
-    let mut state = Value::Null;
-    for _ in 0..4000 {
-        state = world.call("GET", &path, None).await.1["state"].clone();
-        if state == "Fulfilled" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    assert_eq!(state, "Fulfilled");
+    world.until(None, &path, |approval| approval["state"] == "Fulfilled").await;
     let (_, trail) = world.call("GET", "/api/v1/audit?action=environment.create", None).await;
     assert_eq!(trail["items"].as_array().map(Vec::len), Some(1));
 }

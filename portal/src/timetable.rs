@@ -1,0 +1,64 @@
+//! What is due, by time.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+/// The clock is looked at so often at least: it may have been set.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Names with the time at which each is due; those without one are not due at all.
+#[derive(Debug, Default)]
+pub(crate) struct Timetable {
+    due: BTreeSet<(Timestamp, String)>,
+    at: HashMap<String, Timestamp>,
+}
+
+impl Timetable {
+    /// Says when something is due; it counts no more when it was due before.
+    pub(crate) fn set(&mut self, name: &str, at: Option<Timestamp>) {
+        if let Some(before) = self.at.remove(name) {
+            self.due.remove(&(before, name.to_owned()));
+        }
+        if let Some(at) = at {
+            self.at.insert(name.to_owned(), at);
+            self.due.insert((at, name.to_owned()));
+        }
+    }
+
+    /// What is due longest, if anything is. It stays so until another time is set.
+    pub(crate) fn due(&self, now: Timestamp) -> Option<String> {
+        self.due.first().filter(|(at, _)| *at <= now).map(|(_, name)| name.clone())
+    }
+
+    /// How long to wait until something is due.
+    pub(crate) fn pause(&self, now: Timestamp) -> Duration {
+        let pause = self.due.first().and_then(|(at, _)| Duration::try_from(at.duration_since(now)).ok());
+        pause.unwrap_or(LONGEST_PAUSE).clamp(Duration::from_millis(1), LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_due_comes_first_and_pauses_are_bounded() {
+        let at = |second| Timestamp::from_second(second).ok();
+        let now = Timestamp::from_second(10).unwrap();
+        let mut table = Timetable::default();
+        assert_eq!((table.due(now), table.pause(now)), (None, LONGEST_PAUSE));
+        table.set("a", at(12));
+        assert_eq!((table.due(now), table.pause(now)), (None, Duration::from_secs(2)));
+        table.set("b", at(9));
+        table.set("a", at(8));
+        assert_eq!((table.due(now).as_deref(), table.pause(now)), (Some("a"), Duration::from_millis(1)));
+        table.set("a", None);
+        assert_eq!(table.due(now).as_deref(), Some("b"));
+        table.set("b", at(1000));
+        assert_eq!(table.pause(now), LONGEST_PAUSE);
+    }
+}
