@@ -7,13 +7,14 @@
 //   VCTL_OUT      directory for screenshots, downloads and figures
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { approvals } from "./approvals.mjs";
 import { MARKUP, drive } from "./browser.mjs";
 
 const { VCTL_PORTAL: portal, VCTL_ISSUER: issuer, VCTL_LOGIN: login, VCTL_OUT: out } = process.env;
 assert(portal && issuer && login && out, "VCTL_PORTAL, VCTL_ISSUER, VCTL_LOGIN and VCTL_OUT are needed");
 const loopback = new URL(new URL(login).searchParams.get("redirect_uri")).origin;
 
-await drive("company", out, async ({ open, checked, figures }) => {
+await drive("company", out, async ({ open, checked, part, figures }) => {
   const WIDE = { viewport: { width: 1440, height: 900 }, colorScheme: "light" };
 
   /** A window in which somebody has signed in at the provider. */
@@ -92,6 +93,11 @@ await drive("company", out, async ({ open, checked, figures }) => {
   await page.getByRole("button", { name: "Allow" }).click();
   await page.getByText("You are signed in. You can close this window.").waitFor();
 
+  // It is there as a login that can be ended.
+  await page.goto(`${portal}/account`);
+  await page.getByRole("table", { name: "Logins" }).getByRole("button", { name: /^End the login of/ }).waitFor();
+  await checked(page, "company-account");
+
   // The lead of the team sees who did what.
   const { page: lead } = await signedIn("bob");
   await lead.goto(`${portal}/audit`);
@@ -102,4 +108,6 @@ await drive("company", out, async ({ open, checked, figures }) => {
   await entry.getByRole("button", { name: "environment.create" }).click();
   await lead.getByRole("dialog").getByText("onerror").first().waitFor();
   await checked(lead, "company-audit-entry");
+
+  await part("approvals", () => approvals({ portal, page, lead, checked }));
 });

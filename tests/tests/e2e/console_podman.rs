@@ -14,8 +14,8 @@ use crate::{
     console::drive,
 };
 
-/// Sign-in at the company's provider, an environment from team-x whose pods are real, a terminal and logs, the audit trail, and a kubeconfig
-/// that kubectl uses with the login that the browser has allowed. Screenshots are in `target/console`.
+/// Sign-in at the company's provider, an environment from team-x whose pods are real, a terminal and logs, the audit trail, approvals, and a
+/// kubeconfig that kubectl uses with the login that the browser has allowed. Screenshots are in `target/console`.
 #[test]
 fn people_of_a_company_work_with_the_console_podman() -> Result<()> {
     let company = Company::start(Workers::Podman, &[])?;
@@ -23,6 +23,7 @@ fn people_of_a_company_work_with_the_console_podman() -> Result<()> {
     image::build(&platform.worker(), &["vctl-demo-web", "vctl-demo-redis"])?;
     platform.vctl(&["project", "add", "default", "--group", "developers", "--role", "developer"])?.ok()?;
     platform.vctl(&["project", "add", "default", "--group", "leads", "--role", "maintainer"])?.ok()?;
+    platform.vctl(&["approval", "rule", "set", "second", "--environments", "1", "--title", "ask your lead"])?.ok()?;
     let (mut login, address) = company.begin_login()?;
     let out = drive(
         "company.mjs",
