@@ -328,6 +328,13 @@ pub enum Change {
         /// As it is now.
         object: Box<Job>,
     },
+    /// Somebody asked for approval, or it was decided, carried out or came to its end.
+    Approval {
+        /// Id of the request. What it is now is to be read: it differs with who reads.
+        id: String,
+        /// Its state.
+        state: ApprovalState,
+    },
     /// Events were missed: read everything again.
     Reset,
 }

@@ -1,4 +1,4 @@
-//! Changes of environments and jobs as they happen: what `GET /api/v1/events` streams.
+//! Changes of environments, jobs and requests for approval as they happen: what `GET /api/v1/events` streams.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,43 +9,46 @@ use vctl_store::{Event, Revision, StoreError, Watch, WatchError};
 use super::Environments;
 use crate::{
     access::{Access, decide::Scope, permission::Permission, policy::Permit},
+    approvals::documents::ApprovalDoc,
     documents::{Document, EnvironmentDoc, JobDoc, Stored, decode},
     error::Error,
     jobs,
 };
 
-/// How far a follower is: revisions of the newest change of an environment and of a job that it has seen. They come by two watches,
-/// so one number could skip over a change of the other kind.
+/// How far a follower is: revisions of the newest change of each kind that it has seen. They come by a watch for each,
+/// so one number could skip over a change of another kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     environments: Revision,
     jobs: Revision,
+    approvals: Revision,
 }
 
 impl std::fmt::Display for Position {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.environments, self.jobs)
+        write!(f, "{}.{}.{}", self.environments, self.jobs, self.approvals)
     }
 }
 
 impl std::str::FromStr for Position {
     type Err = std::num::ParseIntError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (environments, jobs) = text.split_once('.').unwrap_or((text, text));
-        Ok(Self { environments: environments.parse()?, jobs: jobs.parse()? })
+        let (environments, rest) = text.split_once('.').unwrap_or((text, text));
+        let (jobs, approvals) = rest.split_once('.').unwrap_or((rest, rest));
+        Ok(Self { environments: environments.parse()?, jobs: jobs.parse()?, approvals: approvals.parse()? })
     }
 }
 
 impl Position {
-    fn both(revision: Revision) -> Self {
-        Self { environments: revision, jobs: revision }
+    fn all(revision: Revision) -> Self {
+        Self { environments: revision, jobs: revision, approvals: revision }
     }
 
     fn pass(&mut self, event: &Event) {
-        if &*event.key.resource == JobDoc::RESOURCE {
-            self.jobs = event.revision;
-        } else {
-            self.environments = event.revision;
+        match &*event.key.resource {
+            JobDoc::RESOURCE => self.jobs = event.revision,
+            ApprovalDoc::RESOURCE => self.approvals = event.revision,
+            _ => self.environments = event.revision,
         }
     }
 }
@@ -65,6 +68,7 @@ struct Watches {
     position: Position,
     environments: Watch,
     jobs: Watch,
+    approvals: Watch,
 }
 
 /// Who follows: of what they may not see they are told nothing, and of what they may see no more, that it is gone.
@@ -102,6 +106,10 @@ impl Viewer {
                 let in_project = self.permit.allows(Permission::JobsGet, Scope::Project(&document.project));
                 (theirs || in_project).then_some(change)
             }
+            Change::Approval { .. } => {
+                let document = decode::<ApprovalDoc>(event.value.as_ref()?).ok()?;
+                self.permit.on_approval(&document).contains(Permission::ApprovalsList).then_some(change)
+            }
             Change::Reset => Some(change),
         }
     }
@@ -119,7 +127,7 @@ impl Environments {
         access: Access,
         permit: Permit,
     ) -> Result<(Position, impl Stream<Item = (Position, Change)> + Send + use<>), Error> {
-        let now = Position::both(self.documents.revision().await?);
+        let now = Position::all(self.documents.revision().await?);
         let (start, missed) = match since {
             Since::Now => (self.watches(now).await?, false),
             Since::Unknown => (self.watches(now).await?, true),
@@ -141,6 +149,7 @@ impl Environments {
             let next = tokio::select! {
                 events = watches.environments.next() => events,
                 events = watches.jobs.next() => events,
+                events = watches.approvals.next() => events,
             };
             match next {
                 Ok(events) => {
@@ -155,7 +164,7 @@ impl Environments {
                 }
                 Err(WatchError::Closed) => None,
                 Err(_) => {
-                    let now = Position::both(this.documents.revision().await.ok()?);
+                    let now = Position::all(this.documents.revision().await.ok()?);
                     let watches = this.watches(now).await.ok()?;
                     viewer.refresh().await.ok()?;
                     let seen = this.seen_by_name(&viewer.permit).await.ok()?;
@@ -170,7 +179,8 @@ impl Environments {
     async fn watches(&self, position: Position) -> Result<Watches, StoreError> {
         let environments = self.documents.watch::<EnvironmentDoc>(position.environments).await?;
         let jobs = self.documents.watch::<JobDoc>(position.jobs).await?;
-        Ok(Watches { position, environments, jobs })
+        let approvals = self.documents.watch::<ApprovalDoc>(position.approvals).await?;
+        Ok(Watches { position, environments, jobs, approvals })
     }
 
     fn change(&self, event: &Arc<Event>) -> Option<Change> {
@@ -187,6 +197,9 @@ impl Environments {
                 let job = jobs::view(Stored { value, revision, created: revision });
                 Some(Change::Job { object: Box::new(job) })
             }),
+            (ApprovalDoc::RESOURCE, Some(value)) => {
+                decode::<ApprovalDoc>(value).map(|doc| Some(Change::Approval { id: doc.id, state: doc.state }))
+            }
             _ => Ok(None),
         };
         match change {

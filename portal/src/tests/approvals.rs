@@ -1,5 +1,6 @@
 //! Approvals: what is held, who decides, what becomes of it; and everything that can happen at the same moment.
 
+mod live;
 mod races;
 mod roles;
 

@@ -49,3 +49,11 @@ test("a job takes its place in every list it belongs to", () => {
   for (const key of ["", "a"]) expect(cache.getQueryData<Job[]>(["jobs", key])?.map((j) => j.state)).toEqual(["running"]);
   expect(cache.getQueryData<Job>(["job", "1"])?.state).toBe("running");
 });
+
+test("what is shown of approvals is read again when one of them has changed", () => {
+  const cache = new QueryClient();
+  for (const key of [["approvals", { view: "mine" }], ["approval", "1"], ["approval", "2"]]) cache.setQueryData(key, []);
+  apply(cache, { kind: "approval", id: "1", state: "Approved" });
+  const stale = (key: unknown[]): boolean | undefined => cache.getQueryState(key)?.isInvalidated;
+  expect([stale(["approvals", { view: "mine" }]), stale(["approval", "1"]), stale(["approval", "2"])]).toEqual([true, true, false]);
+});

@@ -59,6 +59,10 @@ export function apply(cache: QueryClient, change: Change): void {
       cache.setQueryData<Job>(["job", change.object.id], (known) => (known && (known.revision ?? 0) > (change.object.revision ?? 0) ? known : change.object));
       for (const key of ["", change.object.environment]) cache.setQueryData<Job[]>(["jobs", key], (list) => withJob(list, change.object));
       break;
+    case "approval":
+      void cache.invalidateQueries({ queryKey: ["approvals"] });
+      void cache.invalidateQueries({ queryKey: ["approval", change.id] });
+      break;
     case "reset":
       void cache.invalidateQueries();
       break;

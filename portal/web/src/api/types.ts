@@ -430,4 +430,5 @@ export type Change =
   | { kind: "environment"; object: Environment }
   | { kind: "environmentDeleted"; name: string }
   | { kind: "job"; object: Job }
+  | { kind: "approval"; id: string; state: ApprovalState }
   | { kind: "reset" };
