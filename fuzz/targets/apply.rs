@@ -42,10 +42,19 @@ fuzz_target!(|data: &[u8]| {
             metadata.remove("managedFields");
         }
         let Ok(applied) = apply(descriptor, live.as_ref(), &wanted, &manager, choice & 8 == 0) else { continue };
-        let again = apply(descriptor, Some(&applied), &wanted, &manager, true).expect("what was applied applies again");
+        let once_more = |object: &Value| {
+            apply(descriptor, Some(object), &wanted, &manager, true).expect("what was applied applies again")
+        };
+        let again = once_more(&applied);
         // Where nobody owns anything, what is there is taken to be somebody's from before.
         if applied["metadata"]["managedFields"].is_array() {
-            assert_eq!(again, applied, "a second time changes nothing");
+            if live.is_none() {
+                assert_eq!(again, applied, "a second time changes nothing");
+            }
+            // Otherwise it may, as upstream: a struct of which the last apply had fields, and this one has none, goes with them, although it
+            // is applied as an empty one, and only the next apply has it (structured-merge-diff `typed/remove.go`); and what others own as an
+            // empty list is theirs until defaults have filled it. From then on nothing changes.
+            assert_eq!(once_more(&again), again, "a third time changes nothing");
         }
         live = Some(applied);
     }

@@ -154,6 +154,7 @@ fn environments() -> Vec<Endpoint> {
             Access::Needs(P::EnvironmentsCreate, At::Body),
             post(api::create_environment),
         ),
+        row("POST", "/api/v1/preview", Access::Needs(P::EnvironmentsCreate, At::Body), post(api::preview_environment)),
         row("GET", "/api/v1/environments/{name}", one(P::EnvironmentsGet), get(api::get_environment)),
         row("DELETE", "/api/v1/environments/{name}", one(P::EnvironmentsDelete), delete(api::delete_environment)),
         row("GET", "/api/v1/environments/{name}/kubeconfig", one(P::EnvironmentsConnectReadOnly), get(api::kubeconfig)),

@@ -36,8 +36,10 @@ impl Timetable {
 
     /// How long to wait until something is due.
     pub(crate) fn pause(&self, now: Timestamp) -> Duration {
-        let pause = self.due.first().and_then(|(at, _)| Duration::try_from(at.duration_since(now)).ok());
-        pause.unwrap_or(LONGEST_PAUSE).clamp(Duration::from_millis(1), LONGEST_PAUSE)
+        let Some((at, _)) = self.due.first() else { return LONGEST_PAUSE };
+        // What is overdue has a negative one.
+        let pause = Duration::try_from(at.duration_since(now)).unwrap_or_default();
+        pause.clamp(Duration::from_millis(1), LONGEST_PAUSE)
     }
 }
 

@@ -10,6 +10,7 @@ mod audit;
 mod authentication;
 mod backup;
 mod break_glass;
+mod changes;
 mod client;
 mod compact;
 pub(crate) mod completion;

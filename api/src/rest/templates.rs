@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Period;
+use super::{Environment, Period};
 
 /// One version of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +73,16 @@ pub struct UpdatePreview {
     /// Version that it would have.
     pub to: String,
     /// Objects that would come, change or go, in the order in which that would happen.
+    pub changes: Vec<ObjectChange>,
+}
+
+/// What a create would make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatePreview {
+    /// The environment as it would be.
+    pub environment: Environment,
+    /// Objects that its template would make, in this order. Those that it makes by the names of others (charts) are among them.
     pub changes: Vec<ObjectChange>,
 }
 

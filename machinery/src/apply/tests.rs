@@ -1,5 +1,5 @@
 use super::*;
-use crate::selector::testing::descriptor;
+use crate::{catalog::Catalog, selector::testing::descriptor};
 
 fn deployments() -> Descriptor {
     let mut d = descriptor("deployments.apps");
@@ -119,6 +119,29 @@ fn a_struct_that_was_applied_empty_keeps_what_nobody_owns() {
     let applied = apply(&d, Some(&live), &config(json!({})), &manager("a"), false).unwrap();
     assert_eq!(applied["spec"]["progressDeadlineSeconds"], 0);
     assert_eq!(apply(&d, Some(&applied), &config(json!({})), &later("a"), false).unwrap(), applied);
+}
+
+#[test]
+fn a_struct_that_loses_all_that_was_applied_is_there_again_the_next_time() {
+    let hpa = Catalog::builtin().kind("autoscaling", "v2", "HorizontalPodAutoscaler").expect("a kind");
+    let config = |behavior: Value| {
+        json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": { "name": "a" },
+            "spec": { "maxReplicas": 3, "behavior": behavior },
+        })
+    };
+    let turn =
+        |live: Option<&Value>, behavior: Value| apply(hpa, live, &config(behavior), &manager("a"), true).unwrap();
+    let first = turn(None, json!({ "scaleDown": { "selectPolicy": "Min" } }));
+    assert_eq!(first["spec"]["behavior"]["scaleDown"]["selectPolicy"], "Min");
+    let mut bare = first.clone();
+    // As when nobody had set defaults: all of it was applied.
+    bare["spec"]["behavior"] = json!({ "scaleDown": { "selectPolicy": "Min" } });
+    let emptied = turn(Some(&bare), json!({}));
+    assert_eq!(emptied["spec"].get("behavior"), None);
+    let again = turn(Some(&emptied), json!({}));
+    assert_eq!(again["spec"]["behavior"]["scaleDown"]["selectPolicy"], "Max");
+    assert_eq!(turn(Some(&again), json!({})), again);
 }
 
 #[test]

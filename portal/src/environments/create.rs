@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use vctl_api::{
     names::EnvironmentName,
-    rest::{CreateEnvironment, Environment, Operation, Phase, PodCounts},
+    rest::{CreateEnvironment, CreatePreview, Environment, Operation, Phase, PodCounts},
 };
 use vctl_machinery::version::MinorVersion;
 use vctl_store::{Expect, StoreError, Write};
@@ -23,7 +23,7 @@ use crate::{
     jobs,
     size::Size,
     sleep,
-    templates::{Manifest, Template, parameters},
+    templates::{Manifest, Template, diff, parameters},
 };
 
 /// An environment that was asked for and checked, and is not written yet.
@@ -32,6 +32,8 @@ pub(crate) struct NewEnvironment {
     pub(crate) job: JobDoc,
     pub(crate) template: Template,
     secrets: BTreeMap<String, String>,
+    /// What the template makes.
+    objects: Vec<Value>,
 }
 
 /// What is written together with a new environment.
@@ -119,10 +121,10 @@ impl Environments {
         documents.extend(self.charted(&template, &environment, &all).await?);
         limits::check_images(project, &documents)?;
         environment.size = Some(Size::of(&documents));
-        Ok(NewEnvironment { environment, job, template, secrets: resolved.secret })
+        Ok(NewEnvironment { environment, job, template, secrets: resolved.secret, objects: documents })
     }
 
-    /// Checks everything, quotas too, and writes nothing. Returns what would be made.
+    /// Checks everything, quotas too, and writes nothing. Says what would be made.
     ///
     /// # Errors
     /// As [`Environments::prepare_new`] and [`Environments::commit_new`].
@@ -131,14 +133,17 @@ impl Environments {
         caller: Caller<'_>,
         project: &ProjectDoc,
         request: CreateEnvironment,
-    ) -> Result<Environment, Error> {
-        let NewEnvironment { environment, .. } = self.prepare_new(caller, project, request, None).await?;
+    ) -> Result<CreatePreview, Error> {
+        let new = self.prepare_new(caller, project, request, None).await?;
+        let NewEnvironment { environment, secrets, objects, .. } = new;
         if self.documents.get::<EnvironmentDoc>(environment.name.as_str()).await?.is_some() {
             return Err(self.taken(&environment.name).await);
         }
         self.access.charge(Demand { environment: &environment, adds: Adds::New }).await?;
+        let hidden: Vec<String> = secrets.into_values().collect();
         let stored = Stored { value: environment, revision: 0, created: 0 };
-        Ok(self.view(stored, PodCounts::default(), String::new()))
+        let environment = self.view(stored, PodCounts::default(), String::new());
+        Ok(CreatePreview { environment, changes: diff::changes(&[], &objects, &hidden) })
     }
 
     /// Writes a new environment with its job and audit entry, and what else belongs to it.
@@ -151,7 +156,7 @@ impl Environments {
         new: NewEnvironment,
         besides: Besides,
     ) -> Result<Environment, Error> {
-        let NewEnvironment { environment, job, template, secrets } = new;
+        let NewEnvironment { environment, job, template, secrets, objects: _ } = new;
         let mut detail = json!({
             "kind": environment.kind, "bindings": environment.bindings,
             "template": environment.template, "templateVersion": environment.template_version,

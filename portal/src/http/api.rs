@@ -10,8 +10,8 @@ use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::{
-    Authentication, CreateEnvironment, Environment, Job, Kubeconfig, LoginLink, RotateCa, ServerStatus, Template,
-    Worker,
+    Authentication, CreateEnvironment, CreatePreview, Environment, Job, Kubeconfig, LoginLink, RotateCa, ServerStatus,
+    Template, Worker,
 };
 
 use super::{
@@ -92,13 +92,25 @@ pub(super) async fn create_environment(
     permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
     if query.dry_run.is_some_and(|dry_run| dry_run != "false") {
         let would_be = portal.inner().environments.try_new(requester.caller(), &project, request).await?;
-        return Ok(OrWaits::Done(Made::WouldBe(would_be)));
+        return Ok(OrWaits::Done(Made::WouldBe(would_be.environment)));
     }
     let asked = portal.inner().approvals.create(requester.caller(), &permit, &project, request).await?;
     Ok(OrWaits::of(asked, |environment| {
         let location = format!("/api/v1/environments/{}", environment.name);
         Made::Made(Created::at(location, environment))
     }))
+}
+
+/// What a create would make, with all objects of the template, without secrets. Nothing is made.
+pub(super) async fn preview_environment(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Extension(permit): Extension<Permit>,
+    JsonBody(request): JsonBody<CreateEnvironment>,
+) -> Result<Json<CreatePreview>, Error> {
+    let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
+    permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
+    portal.inner().environments.try_new(requester.caller(), &project, request).await.map(Json)
 }
 
 pub(super) async fn get_environment(

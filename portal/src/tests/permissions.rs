@@ -116,7 +116,9 @@ fn body_of(endpoint: &Endpoint) -> Option<Value> {
         return None;
     }
     let body = match endpoint.path.rsplit('/').next().unwrap_or_default() {
-        "environments" => json!({"name": "new", "template": "blank", "project": "web"}),
+        "environments" | "preview" if !endpoint.path.contains("{name}") => {
+            json!({"name": "new", "template": "blank", "project": "web"})
+        }
         "projects" => json!({"name": "new"}),
         "rotate-ca" => json!({"now": true}),
         "extend" => json!({"period": "1h"}),

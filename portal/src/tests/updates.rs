@@ -233,3 +233,23 @@ async fn a_job_can_be_cancelled_and_resumed() {
     assert_eq!(environment(&world).await["phase"], "Ready");
     world.tasks.stop();
 }
+
+#[tokio::test]
+async fn what_a_create_would_make_is_shown_without_secrets() {
+    let world = World::new();
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {key: '{{ parameters.key }}'}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {key: 'is {{ parameters.key }}', size: '{{ parameters.size }}'}\n";
+    assert_eq!(publish(&world, "1.0.0", "stable", secret).await.0, StatusCode::CREATED);
+    let body = json!({"name": "env", "template": "app", "parameters": {"key": "hidden-word", "size": 7}});
+    let (status, preview) = world.call("POST", "/api/v1/preview", Some(body)).await;
+    assert_eq!(status, StatusCode::OK, "{preview}");
+    assert_eq!(preview["environment"]["templateVersion"], "1.0.0");
+    let changes = preview["changes"].as_array().expect("changes");
+    let names: Vec<_> = changes.iter().map(|c| (c["change"].as_str(), c["kind"].as_str())).collect();
+    assert_eq!(names, [(Some("create"), Some("Secret")), (Some("create"), Some("ConfigMap"))]);
+    assert!(changes[1]["diff"].as_str().is_some_and(|d| d.contains("size: '7'")), "{preview}");
+    assert!(!preview.to_string().contains("hidden-word"), "{preview}");
+    let (status, _) = world.call("GET", "/api/v1/environments/env", None).await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "it was made");
+    let (status, problem) = world.call("POST", "/api/v1/preview", Some(json!({"name": "env", "template": "no"}))).await;
+    assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("unknown-template")));
+}

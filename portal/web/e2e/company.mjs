@@ -41,6 +41,10 @@ await drive("company", out, async ({ open, checked, part, figures }) => {
   await page.getByRole("textbox", { name: /^Name/ }).fill("shop");
   await page.getByRole("textbox", { name: "greeting" }).fill(MARKUP);
   await checked(page, "company-create");
+  await page.getByRole("button", { name: "Show what it makes" }).click();
+  await page.getByRole("dialog").getByRole("region", { name: /^What changes of Deployment/ }).first().waitFor();
+  await checked(page, "company-preview");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
   const asked = Date.now();
   await page.getByRole("button", { name: "Create environment" }).click();
   await page.waitForURL(`${portal}/environments/shop`);

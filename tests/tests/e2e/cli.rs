@@ -96,6 +96,7 @@ fn dry_runs_change_nothing() -> Result<()> {
     let before = code(&platform, &["audit", "list", "-o", "json"], 0)?.stdout;
     let would = code(&platform, &["create", "beta", "--template", "team-x", "--dry-run"], 0)?.stdout;
     ensure!(would.contains("beta would be made of team-x") && would.contains("nothing was changed"), "{would}");
+    ensure!(would.contains("+++ deployment web\n") && would.contains("+kind: Deployment\n"), "{would}");
     code(&platform, &["create", "alpha", "--template", "team-x", "--dry-run"], 4)?;
     code(&platform, &["create", "beta", "--template", "team-x", "--set", "nonsense=1", "--dry-run"], 2)?;
     let would = code(&platform, &["delete", "alpha", "--dry-run"], 0)?.stdout;

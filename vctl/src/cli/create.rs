@@ -8,13 +8,14 @@ use std::{
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use vctl_api::rest::{CreateEnvironment, DEFAULT_PROJECT, Environment, EnvironmentKind, Period};
+use vctl_api::rest::{CreateEnvironment, CreatePreview, DEFAULT_PROJECT, Environment, EnvironmentKind, Period};
 use vctl_machinery::version::MinorVersion;
 
 use super::{
     Client, Global,
     approval::Asked,
     authentication::AuthenticationArgs,
+    changes,
     client::segment,
     completion,
     error::CliError,
@@ -104,7 +105,7 @@ impl Create {
             reason: self.reason,
         };
         if self.dry_run {
-            let would: Environment = client.post("environments?dryRun=true", &request).await?;
+            let would: CreatePreview = client.post("preview", &request).await?;
             return show(self.output, &would, || dry(&would));
         }
         let asked: Asked<Environment> = client.post("environments", &request).await?;
@@ -123,11 +124,13 @@ impl Create {
     }
 }
 
-fn dry(e: &Environment) -> String {
-    let mut text = format!(
+fn dry(would: &CreatePreview) -> String {
+    let e = &would.environment;
+    let mut text = changes::diff(&would.changes);
+    text.push_str(&format!(
         "environment {} would be made of {} {} with Kubernetes {} in project {}; nothing was changed\n",
         e.name, e.template, e.template_version, e.kubernetes_version, e.project
-    );
+    ));
     for (name, value) in &e.parameters {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         text.push_str(&format!("  {name}={value}\n"));

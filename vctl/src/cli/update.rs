@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use vctl_api::rest::{ChangeKind, Job, UpdateEnvironment, UpdatePreview};
+use vctl_api::rest::{Job, UpdateEnvironment, UpdatePreview};
 
 use super::{
     Client, Global,
     approval::Asked,
+    changes,
     client::segment,
     completion,
     create::pair,
@@ -122,28 +123,14 @@ async fn run(global: &Global, name: &str, mut request: UpdateEnvironment, option
         return show(options.output, &job, || format!("job {} is at it; see `vctl get {name}`\n", job.id));
     }
     progress::follow(&client, &job.id).await?;
-    show(options.output, &preview, || format!("environment {name} has {} now ({})\n", preview.to, count(&preview)))
-}
-
-fn count(preview: &UpdatePreview) -> String {
-    let of = |kind| preview.changes.iter().filter(|c| c.change == kind).count();
-    format!("{} new, {} changed, {} removed", of(ChangeKind::Create), of(ChangeKind::Update), of(ChangeKind::Delete))
+    show(options.output, &preview, || {
+        format!("environment {name} has {} now ({})\n", preview.to, changes::count(&preview.changes))
+    })
 }
 
 fn render(preview: &UpdatePreview) -> String {
-    let mut text = String::new();
-    for change in &preview.changes {
-        let namespace = if change.namespace.is_empty() { String::new() } else { format!("{}/", change.namespace) };
-        let object = format!("{} {namespace}{}", change.kind.to_lowercase(), change.name);
-        let (from, to) = match change.change {
-            ChangeKind::Create => ("/dev/null", object.as_str()),
-            ChangeKind::Update => (object.as_str(), object.as_str()),
-            ChangeKind::Delete => (object.as_str(), "/dev/null"),
-        };
-        text.push_str(&format!("--- {from}\n+++ {to}\n{}", change.diff));
-    }
-    text.push_str(&format!("from {} to {}: {}\n", preview.from, preview.to, count(preview)));
-    text
+    let changes = &preview.changes;
+    format!("{}from {} to {}: {}\n", changes::diff(changes), preview.from, preview.to, changes::count(changes))
 }
 
 #[cfg(test)]

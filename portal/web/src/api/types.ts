@@ -111,6 +111,11 @@ export interface UpdatePreview {
   changes: ObjectChange[];
 }
 
+export interface CreatePreview {
+  environment: Environment;
+  changes: ObjectChange[];
+}
+
 export interface TemplateVersion {
   name: string;
   version: string;

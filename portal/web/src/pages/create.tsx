@@ -2,14 +2,17 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { approvalPath, needsReason, orApproval } from "../api/approvals";
+import { json } from "../api/client";
 import { environmentsQuery, permissionsQuery, projectsQuery, resourcesQuery, templatesQuery } from "../api/queries";
-import type { Binding, CreateEnvironment, Environment, EnvironmentKind, Resource, Template } from "../api/types";
-import { shell } from "../lib/format";
+import type { Binding, CreateEnvironment, CreatePreview, Environment, EnvironmentKind, Resource, Template } from "../api/types";
+import { plural, shell } from "../lib/format";
 import { defaultText, nameProblem, parameterProblem, parameterValue } from "../lib/parameters";
 import { navigate, useQueryValue } from "../lib/router";
 import { Button, Copy, SelectField, TextArea, TextField } from "../ui/controls";
+import { Dialog } from "../ui/dialog";
 import { Empty, ErrorNote, Loaded } from "../ui/feedback";
 import { Page, Panel } from "../ui/page";
+import { Changes } from "./changes";
 import { ParameterField, bySection } from "./parameter-field";
 
 export default function Create() {
@@ -88,16 +91,21 @@ function Wizard({ templates }: { templates: Template[] }) {
       navigate(`/environments/${made.name}`);
     },
   });
+  const [shown, setShown] = useState<CreatePreview | null>(null);
+  const look = useMutation({
+    mutationFn: (body: CreateEnvironment) => json<CreatePreview>("/api/v1/preview", { method: "POST", json: body }),
+    onSuccess: setShown,
+  });
   const needsApproval = needsReason(create.error) || reason !== "";
   const wrong = nameError !== undefined || problems.size > 0 || unbound || expiresError !== undefined || versionError !== undefined;
-  const submit = (): void => {
+  const ask = (then: (body: CreateEnvironment) => void): void => {
     setTried(true);
     setNameTouched(true);
     if (!template || wrong) {
       document.querySelector<HTMLElement>("[aria-invalid='true']")?.focus();
       return;
     }
-    create.mutate({
+    then({
       name,
       template: template.name,
       parameters: parametersOf(template, texts),
@@ -114,7 +122,7 @@ function Wizard({ templates }: { templates: Template[] }) {
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        submit();
+        ask(create.mutate);
       }}
     >
       <div className="stack">
@@ -181,9 +189,13 @@ function Wizard({ templates }: { templates: Template[] }) {
             </div>
           )}
           {create.error && <ErrorNote error={create.error} />}
+          {look.error && <ErrorNote error={look.error} />}
           {needsApproval && <TextArea label="Why you need it" value={reason} onChange={setReason} rows={3} required hint="Whoever approves it reads this" />}
           <Button kind="primary" type="submit" disabledReason={missing ?? (create.isPending ? "It is being asked for" : needsApproval && reason.trim() === "" ? "Say why you need it" : undefined)}>
             {create.isPending ? "Creating…" : needsApproval ? "Ask for approval" : "Create environment"}
+          </Button>
+          <Button disabledReason={missing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => ask(look.mutate)}>
+            Show what it makes
           </Button>
           <div className="stack tight">
             <h3>The same from a shell</h3>
@@ -191,6 +203,15 @@ function Wizard({ templates }: { templates: Template[] }) {
           </div>
         </div>
       </Panel>
+      {shown && (
+        <Dialog wide title={`What ${shown.environment.template} ${shown.environment.templateVersion} makes`} onClose={() => setShown(null)}>
+          <p className="soft">{shown.changes.length === 0 ? "Its template makes no object." : `${plural(shown.changes.length, "object")}, in this order. Secrets are not shown.`}</p>
+          <Changes changes={shown.changes} />
+          <div className="buttons">
+            <Button onPress={() => setShown(null)}>Close</Button>
+          </div>
+        </Dialog>
+      )}
     </form>
   );
 }

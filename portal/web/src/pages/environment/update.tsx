@@ -10,10 +10,10 @@ import { useMay } from "../../lib/may";
 import { parameterProblem, parameterText, parameterValue } from "../../lib/parameters";
 import { navigate, useQueryValue } from "../../lib/router";
 import { Button, Copy, SelectField, TextArea } from "../../ui/controls";
-import { Diff } from "../../ui/diff";
 import { Dialog } from "../../ui/dialog";
-import { ErrorNote, Loaded, Note, State, toast } from "../../ui/feedback";
+import { ErrorNote, Loaded, Note, toast } from "../../ui/feedback";
 import { Panel } from "../../ui/page";
+import { Changes } from "../changes";
 import { ParameterField, bySection } from "../parameter-field";
 
 export function Update({ environment }: { environment: Environment }) {
@@ -128,9 +128,6 @@ function Parameters({ environment, template, to }: { environment: Environment; t
   );
 }
 
-const TONES = { create: "good", update: "busy", delete: "bad" } as const;
-const WORDS = { create: "comes", update: "changes", delete: "goes" } as const;
-
 function Review({ environment, path, request, preview, onClose }: { environment: Environment; path: string; request: UpdateEnvironment; preview: UpdatePreview; onClose: () => void }) {
   const cache = useQueryClient();
   const [reason, setReason] = useState("");
@@ -151,16 +148,7 @@ function Review({ environment, path, request, preview, onClose }: { environment:
   return (
     <Dialog wide title={request.rollback === true ? `Back to ${preview.to}` : preview.from === preview.to ? "Other parameters" : `From ${preview.from} to ${preview.to}`} onClose={onClose}>
       <p className="soft">{preview.changes.length === 0 ? "No object of the template would change." : `${plural(preview.changes.length, "object")} of the template would change, in this order. What people made themselves stays.`}</p>
-      <div className="stack">
-        {preview.changes.map((each) => (
-          <section key={`${each.kind}/${each.namespace}/${each.name}`} className="stack tight" aria-label={`${each.kind} ${each.name}`}>
-            <h3>
-              {each.kind} {each.namespace === "" ? each.name : `${each.namespace}/${each.name}`} <State tone={TONES[each.change]}>{WORDS[each.change]}</State>
-            </h3>
-            {each.diff !== "" && <Diff label={`What changes of ${each.kind} ${each.name}`} text={each.diff} />}
-          </section>
-        ))}
-      </div>
+      <Changes changes={preview.changes} />
       {apply.error && <ErrorNote error={apply.error} />}
       {needsApproval && <TextArea label="Why you need it" value={reason} onChange={setReason} rows={3} required hint="Whoever approves it reads this" />}
       <div className="buttons">
