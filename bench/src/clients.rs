@@ -37,6 +37,35 @@ impl Rest {
         Ok(())
     }
 
+    /// Asks for a job of an environment: `sleep` or `wake`.
+    pub(crate) async fn operate(&self, name: &str, operation: &str) -> Result<()> {
+        let url = format!("{}/environments/{name}/{operation}", self.base);
+        let answer = self.client.post(url).bearer_auth(&self.token).send().await?;
+        if !answer.status().is_success() {
+            bail!("POST {operation} {name}: {}: {}", answer.status(), answer.text().await?);
+        }
+        Ok(())
+    }
+
+    /// A number of the server's measurements; 0 where there is no such sample.
+    pub(crate) async fn measured(&self, sample: &str) -> Result<u64> {
+        let url = format!("{}/metrics", self.base.trim_end_matches("/api/v1"));
+        let text = self.client.get(url).bearer_auth(&self.token).send().await?.text().await?;
+        let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        Ok(line.and_then(|number| number.parse().ok()).unwrap_or_default())
+    }
+
+    /// Address, authority (PEM) and token, for a client of another kind.
+    pub(crate) fn parts(platform: &Platform) -> Result<(String, String, String)> {
+        let dir = platform.data_dir();
+        let server: Value = serde_json::from_slice(&std::fs::read(dir.join("server.json"))?)?;
+        let read = |key: &str| -> Result<String> {
+            let file = server[key].as_str().with_context(|| format!("{key} in server.json"))?;
+            Ok(std::fs::read_to_string(dir.join(file))?)
+        };
+        Ok((platform.address().to_owned(), read("caFile")?, read("tokenFile")?.trim().to_owned()))
+    }
+
     /// The kubeconfig of an environment, as soon as there is one.
     pub(crate) async fn kubeconfig(&self, name: &str) -> Result<Option<String>> {
         let url = format!("{}/environments/{name}/kubeconfig", self.base);

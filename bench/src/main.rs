@@ -3,11 +3,13 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod api;
+mod audit;
 mod clients;
 mod creates;
 mod environments;
 mod etcd;
 mod fleet;
+mod jobs;
 mod load;
 mod memory;
 mod nginx;
@@ -90,6 +92,21 @@ enum Command {
         #[arg(long, value_delimiter = ',', default_values_t = CLIENTS)]
         clients: Vec<usize>,
     },
+    /// The queue of jobs, on a Postgres of its own: environments that are put to sleep and woken.
+    Jobs {
+        /// Environments; each round is as many jobs.
+        #[arg(long, default_value_t = 500)]
+        count: usize,
+        /// Rounds.
+        #[arg(long, default_value_t = 6)]
+        rounds: usize,
+    },
+    /// The audit trail: changes of the platform with their entries, and changes inside of an environment with and without.
+    Audit {
+        /// How long each load lasts
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+        seconds: u64,
+    },
     /// All of them.
     All,
 }
@@ -110,12 +127,16 @@ async fn main() -> Result<()> {
             let scratch = tempfile::tempdir()?;
             peers::run(&target::Target::from_kubeconfig(&kubeconfig)?, &plan, scratch.path()).await
         }
+        Command::Jobs { count, rounds } => jobs::run(count, rounds).await,
+        Command::Audit { seconds } => audit::run(seconds).await,
         Command::All => {
             environments::run(100).await?;
             memory::run(500).await?;
             pods::run(20).await?;
             let clients = CLIENTS.to_vec();
             peers::ours(peers::Plan { seconds: 3, peers: true, pid: None, parts: Vec::new(), clients }).await?;
+            jobs::run(500, 6).await?;
+            audit::run(3).await?;
             fleet::run(2000).await?;
             rest::run(10_000).await
         }

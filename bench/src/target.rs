@@ -71,6 +71,11 @@ impl Target {
         Self::new(authority, "", ca_pem.as_bytes(), None, None)
     }
 
+    /// A server that knows a token.
+    pub(crate) fn with_token(authority: &str, ca_pem: &str, token: &str) -> Result<Self> {
+        Self::new(authority, "", ca_pem.as_bytes(), None, Some(format!("Bearer {token}")))
+    }
+
     fn new(
         authority: &str,
         prefix: &str,

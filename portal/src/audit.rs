@@ -2,11 +2,13 @@
 //!
 //! * [`record`]: what an entry says, and what a change was, without secrets.
 //! * [`chain`]: the hash chains that entries are in.
+//! * [`requests`]: what was recorded of requests inside of environments.
 //! * [`trail`]: filters, search, pages, export; removing what is old enough.
 //! * [`verify`]: whether anybody has changed it.
 
 pub(crate) mod chain;
 pub(crate) mod record;
+pub(crate) mod requests;
 pub(crate) mod trail;
 mod verify;
 

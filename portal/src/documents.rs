@@ -55,6 +55,9 @@ pub(crate) struct EnvironmentDoc {
     /// Whose tokens count in it: an AuthenticationConfiguration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) authentication: Option<serde_json::Value>,
+    /// What is recorded of requests to it: an audit Policy; none: the server's counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) audit_policy: Option<serde_json::Value>,
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) created_at: Timestamp,
@@ -134,6 +137,12 @@ pub(crate) struct JobDoc {
     /// Who asked for it, as the audit trail says it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) requested_by: String,
+    /// The request in which that was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) request_id: String,
+    /// Of what trace it is part (W3C Trace Context).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) traceparent: Option<String>,
     /// Project of the environment: who may see the job when the environment is gone.
     #[serde(default = "default_project")]
     pub(crate) project: String,
@@ -279,6 +288,11 @@ impl Documents {
         self.store.transact(Tenant::SYSTEM, writes).await
     }
 
+    /// Adds entries to the audit trail, all or none.
+    pub(crate) async fn append_entries(&self, entries: &[AuditDoc]) -> Result<(), StoreError> {
+        self.chains.append(&*self.store, entries).await
+    }
+
     /// Removes the oldest entries of a chain of the audit trail, up to this one.
     pub(crate) async fn remove_entries(&self, chain: u8, last: Anchor, keys: Vec<Key>) -> Result<(), StoreError> {
         self.chains.remove(&*self.store, chain, last, keys).await
@@ -286,6 +300,11 @@ impl Documents {
 
     pub(crate) async fn watch<T: Document>(&self, after: Revision) -> Result<Watch, StoreError> {
         self.store.watch(Tenant::SYSTEM, scope::<T>(), after).await
+    }
+
+    /// Whether the store has ended.
+    pub(crate) async fn is_closed(&self) -> bool {
+        matches!(self.revision().await, Err(StoreError::Closed))
     }
 
     pub(crate) async fn revision(&self) -> Result<Revision, StoreError> {

@@ -1,5 +1,6 @@
 //! What a person can do with environments. Every change writes intent, audit entry and job in one transaction.
 
+mod audit_policy;
 mod authentication;
 mod authority;
 mod backup;
@@ -154,6 +155,7 @@ impl Environments {
         let mut job = jobs::new(now, &environment.name, &environment.uid, Operation::Delete, after);
         job.project.clone_from(&environment.project);
         caller.actor.clone_into(&mut job.requested_by);
+        caller.request_id.clone_into(&mut job.request_id);
         let detail = json!({"job": job.id, "uid": environment.uid});
         let deleting =
             EnvironmentDoc { phase: Phase::Deleting, message: String::new(), job: job.id.clone(), ..environment };

@@ -17,6 +17,7 @@ mod kube;
 mod lifecycle;
 mod listing;
 mod logins;
+pub(crate) mod metrics;
 mod oauth;
 mod openapi;
 mod pages;
@@ -171,6 +172,8 @@ fn environments() -> Vec<Endpoint> {
             one(P::EnvironmentsUpdate),
             put(api::set_authentication),
         ),
+        row("GET", "/api/v1/environments/{name}/audit-policy", one(P::EnvironmentsGet), get(audit::policy)),
+        row("PUT", "/api/v1/environments/{name}/audit-policy", one(P::EnvironmentsAudit), put(audit::set_policy)),
         row("POST", "/api/v1/environments/{name}/rotate-ca", one(P::EnvironmentsRotateCa), post(api::rotate_ca)),
         row("POST", "/api/v1/environments/{name}/sleep", one(P::EnvironmentsSleep), post(lifecycle::sleep)),
         row("POST", "/api/v1/environments/{name}/wake", one(P::EnvironmentsSleep), post(lifecycle::wake)),
@@ -317,8 +320,8 @@ fn approvals() -> Vec<Endpoint> {
 pub(crate) fn for_administrator(portal: Portal, endpoints: Router) -> Router {
     endpoints
         .layer(middleware::from_fn_with_state((portal.clone(), Permission::PlatformGet, At::Platform), permit::needs))
-        .layer(middleware::from_fn_with_state(portal, guard::signed_in))
-        .layer(middleware::from_fn(guard::surround))
+        .layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in))
+        .layer(middleware::from_fn_with_state(portal, guard::surround))
 }
 
 pub(crate) fn router(portal: Portal) -> Router {
@@ -347,6 +350,6 @@ pub(crate) fn router(portal: Portal) -> Router {
         .fallback_service(unknown.with_state::<()>(portal.clone()))
         // From the inside out: limit what is read, then give every answer (also refusals) its headers and request id.
         .layer(axum::extract::DefaultBodyLimit::max(BODY_LIMIT))
-        .layer(middleware::from_fn(guard::surround))
+        .layer(middleware::from_fn_with_state(portal.clone(), guard::surround))
         .with_state(portal)
 }

@@ -9,6 +9,7 @@ pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod enqueue;
+pub(crate) mod metrics;
 pub(crate) mod rotate;
 pub(crate) mod runner;
 pub(crate) mod sleep;
@@ -21,6 +22,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{DEFAULT_PROJECT, Job, JobState, Operation, Step},
 };
+use vctl_runtime::telemetry;
 
 use crate::{
     documents::{JobDoc, Stored},
@@ -66,6 +68,8 @@ pub(crate) fn new(
         error: String::new(),
         cancel: false,
         requested_by: String::new(),
+        request_id: String::new(),
+        traceparent: telemetry::traceparent(),
         project: DEFAULT_PROJECT.to_owned(),
         overlap_seconds: None,
     }

@@ -45,6 +45,7 @@ mod update;
 mod usage;
 mod webhooks;
 
+pub use audit::requests::{AuditMode, RequestEvent};
 pub use auth::{
     environment_tokens::EnvironmentUser,
     oidc::config::{OidcConfig, OidcConfigError},
@@ -58,20 +59,21 @@ mod tests;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use vctl_runtime::{clock::Clock, tasks::Tasks};
+use vctl_runtime::{clock::Clock, metrics::Exposition, tasks::Tasks};
 use vctl_store::Store;
 
 use crate::{
     access::Access,
     approvals::Approvals,
-    audit::Trail,
+    audit::{Trail, requests::Recorder},
     auth::{Auth, Credential, Identity, Origin, oidc::Issuers, token::AdminToken},
     commands::Commands,
     documents::Documents,
     environments::Environments,
     git::Git,
     helm::Helm,
-    jobs::runner::Runner,
+    http::metrics::HttpMetrics,
+    jobs::{metrics::JobMetrics, runner::Runner},
     ports::{ControlPlanes, Workers},
     sources::Sources,
     templates::{catalog::Catalog, renderer::Renderer},
@@ -104,6 +106,8 @@ pub struct PortalConfig {
     pub oidc: Option<OidcConfig>,
     /// Entries of the audit trail that are older are removed; none: they are kept for ever.
     pub audit_retention: Option<Duration>,
+    /// When changes inside of environments are answered.
+    pub audit_mode: AuditMode,
     /// Webhooks may be on addresses that are not public, and without TLS.
     pub private_webhooks: bool,
     /// How jobs are run.
@@ -174,6 +178,9 @@ pub(crate) struct Inner {
     pub(crate) sources: Sources,
     pub(crate) workers: Arc<dyn Workers>,
     pub(crate) usage: Usage,
+    pub(crate) recorder: Recorder,
+    pub(crate) jobs: Arc<JobMetrics>,
+    pub(crate) http: HttpMetrics,
     pub(crate) once: http::Once,
 }
 
@@ -209,6 +216,7 @@ impl Portal {
             issuers,
             Arc::new(access.clone()),
         );
+        let recorder = Recorder::new(environments.documents.clone(), config.audit_mode);
         let trail = Trail::new(environments.documents.clone(), clock.clone());
         let git = Git::new(config.git.clone(), Commands::new(config.own_program.clone()));
         let sources = Sources::new(environments.clone(), git);
@@ -230,6 +238,9 @@ impl Portal {
             sources,
             workers,
             usage,
+            recorder,
+            jobs: Arc::default(),
+            http: HttpMetrics::default(),
             once: http::Once::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -243,6 +254,7 @@ impl Portal {
             inner.tasks.spawn("audit retention", async move { trail.keep(retention, &tasks).await });
         }
         inner.usage.start(&inner.tasks);
+        inner.recorder.start(&inner.tasks);
         let (environments, started_at) = (inner.environments.clone(), inner.started_at);
         inner.tasks.spawn_until_stopped("interrupted restorations", async move {
             environments.end_interrupted(started_at).await;
@@ -251,7 +263,8 @@ impl Portal {
         due::start(inner.environments.clone(), &inner.tasks);
         inner.approvals.start(&inner.tasks);
         inner.webhooks.start(&inner.tasks);
-        Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone()).start(&inner.tasks);
+        let (config, clock) = (inner.config.jobs.clone(), inner.clock.clone());
+        Runner::new(config, clock, inner.environments.clone(), inner.jobs.clone()).start(&inner.tasks);
     }
 
     /// The endpoints under `/`, `/login`, `/assets` and `/api/v1`, with authentication, limits and headers around them.
@@ -284,6 +297,29 @@ impl Portal {
     /// [`error::Error::Unauthorized`] with the reason; [`error::Error::Unavailable`] when their issuer has not been heard of for too long.
     pub async fn environment_user(&self, environment: &str, token: &str) -> Result<EnvironmentUser, error::Error> {
         self.inner.auth.by_environment_token(environment, token).await
+    }
+
+    /// Takes what is recorded of a request inside of an environment. Waits for room if it changes something; else it is dropped, and
+    /// counted, when there is none.
+    pub async fn record_request(&self, event: RequestEvent) {
+        self.inner.recorder.record(event).await;
+    }
+
+    /// The same for something that cannot wait.
+    pub fn offer_request(&self, event: RequestEvent) {
+        self.inner.recorder.offer(event);
+    }
+
+    /// Writes what waits to be written: before the tasks are stopped, with which the store ends.
+    pub async fn finish(&self) {
+        self.inner.recorder.finish().await;
+    }
+
+    /// Writes the measurements of the portal.
+    pub fn measurements(&self, text: &mut Exposition) {
+        self.inner.http.write(text);
+        self.inner.jobs.write(text);
+        self.inner.recorder.measurements(text);
     }
 
     pub(crate) fn inner(&self) -> &Inner {

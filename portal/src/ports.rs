@@ -150,6 +150,15 @@ pub trait ControlPlanes: Send + Sync {
     /// Sets whose tokens count in the virtual cluster besides its own.
     async fn set_authentication(&self, name: &EnvironmentName, configuration: Option<Value>) -> Result<(), PortError>;
 
+    /// Checks an audit Policy.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, for people.
+    fn check_audit_policy(&self, policy: &Value) -> Result<(), String>;
+
+    /// Sets what is recorded of requests to the virtual cluster; none: what the server's own policy says.
+    async fn set_audit_policy(&self, name: &EnvironmentName, policy: Option<Value>) -> Result<(), PortError>;
+
     /// Whether the virtual cluster is there.
     async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError>;
 

@@ -89,6 +89,9 @@ pub struct Manifest {
     /// Whose tokens count in environments besides their own, unless something else is asked for: an AuthenticationConfiguration.
     #[serde(default)]
     pub authentication: Option<serde_json::Value>,
+    /// What is recorded of requests to environments: a Policy of audit.k8s.io/v1; else the server's counts.
+    #[serde(default)]
+    pub audit_policy: Option<serde_json::Value>,
     /// When environments sleep by themselves.
     #[serde(default)]
     pub sleep: Option<rest::SleepPolicy>,

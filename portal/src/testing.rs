@@ -101,6 +101,17 @@ impl ControlPlanes for FakePlanes {
         Ok(())
     }
 
+    fn check_audit_policy(&self, policy: &Value) -> Result<(), String> {
+        if policy["kind"] == "Policy" { Ok(()) } else { Err("no such kind".to_owned()) }
+    }
+
+    async fn set_audit_policy(&self, name: &EnvironmentName, policy: Option<Value>) -> Result<(), PortError> {
+        self.enter("set_audit_policy").await?;
+        let object = format!("audit policy {}", policy.is_some());
+        self.state().clusters.entry(name.to_string()).or_default().insert(object);
+        Ok(())
+    }
+
     async fn exists(&self, name: &EnvironmentName) -> Result<bool, PortError> {
         Ok(self.state().clusters.contains_key(name.as_str()))
     }
@@ -373,6 +384,7 @@ impl World {
             version: "0.0.0-test".to_owned(),
             token_file: token_file.clone(),
             audit_retention: None,
+            audit_mode: crate::AuditMode::Blocking,
             templates_dir: Some(templates),
             own_program: None,
             helm: "helm-of-nobody".into(),
@@ -439,7 +451,8 @@ impl World {
     /// Works on one job to its end, without a runner: the clock may stand still.
     pub(crate) async fn run_job(&self, id: &str) -> Job {
         let inner = self.portal.inner();
-        let runner = Runner::new(inner.config.jobs.clone(), inner.clock.clone(), inner.environments.clone());
+        let config = inner.config.jobs.clone();
+        let runner = Runner::new(config, inner.clock.clone(), inner.environments.clone(), inner.jobs.clone());
         let job = inner.environments.documents.get(id).await.expect("read").expect("job");
         runner.work(job, tokio_util::sync::CancellationToken::new()).await;
         inner.environments.job(id).await.expect("job")

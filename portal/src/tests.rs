@@ -3,6 +3,7 @@
 mod access;
 mod approvals;
 mod audit;
+mod audit_requests;
 mod authority;
 mod backup;
 mod bindings;

@@ -29,7 +29,8 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use vctl_runtime::tasks::Tasks;
+use tracing::Instrument as _;
+use vctl_runtime::{tasks::Tasks, telemetry};
 
 use crate::{
     Entry, Export, Feed, Key, List, ListOptions, Revision, Scope, StoreError, Tenant, TenantInfo, Watch, Write,
@@ -459,7 +460,13 @@ impl Engine {
                 _ => self.settle().await?,
             }
         };
-        Self::wait(acknowledgement).await.map(|()| revisions)
+        // Only as a part of something: group commits have no trace of their own.
+        let span = if telemetry::is_traced() {
+            tracing::debug_span!("store commit", writes = writes.len())
+        } else {
+            tracing::Span::none()
+        };
+        Self::wait(acknowledgement).instrument(span).await.map(|()| revisions)
     }
 
     pub(crate) fn watch(&self, tenant: Tenant, scope: Scope, after: Revision) -> Result<Watch, StoreError> {

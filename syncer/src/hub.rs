@@ -6,6 +6,7 @@ mod join;
 mod names;
 mod networks;
 mod nodes;
+mod passes;
 mod pods;
 mod service;
 mod sleep;
@@ -23,6 +24,7 @@ use vctl_api::{agent, rest};
 use vctl_machinery::status::ApiError;
 use vctl_runtime::{
     clock::Clock,
+    metrics::Exposition,
     pki::{Authority, ClientTrust, PkiError},
     tasks::Tasks,
 };
@@ -39,6 +41,7 @@ use crate::{
     target::Target,
 };
 use engine::Work;
+use passes::Passes;
 use state::{Pod, PodKey, State};
 
 /// How long an agent may be away until its nodes say so.
@@ -100,6 +103,7 @@ struct Inner {
     synced: watch::Sender<bool>,
     events: Mutex<VecDeque<(Tenant, Arc<str>, agent::PodEvent)>>,
     correlator: Mutex<Correlator>,
+    passes: Passes,
 }
 
 /// What pods use.
@@ -141,6 +145,7 @@ impl Hub {
                 synced: watch::Sender::new(false),
                 events: Mutex::default(),
                 correlator: Mutex::default(),
+                passes: Passes::default(),
             }),
         };
         hub.inner.load_workers().await?;
@@ -249,6 +254,12 @@ impl Hub {
             }
         }
         all
+    }
+
+    /// Writes the measurements of the syncer and of its workers.
+    pub fn measurements(&self, text: &mut Exposition) {
+        passes::workers(&self.workers(), text);
+        self.inner.passes.write(text);
     }
 
     /// Waits until everything in the store has been looked at once.

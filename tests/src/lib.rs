@@ -7,6 +7,7 @@
 
 pub mod background;
 pub mod burst;
+pub mod collector;
 pub mod containers;
 pub mod golden;
 pub mod image;

@@ -77,9 +77,17 @@ pub(crate) fn note(plane: &Plane, info: &RequestInfo, query: &Query) {
 
 /// Whether a request is to change something, or to reach into a pod: what a sleeping cluster wakes for.
 fn is_write(info: &RequestInfo, query: &Query) -> bool {
-    let session = info.resource == "pods" && matches!(&*info.subresource, "exec" | "attach" | "portforward" | "proxy");
+    is_session(info) || (changes(info) && !query.has("dryRun"))
+}
+
+fn is_session(info: &RequestInfo) -> bool {
+    info.resource == "pods" && matches!(&*info.subresource, "exec" | "attach" | "portforward" | "proxy")
+}
+
+/// Whether a request is to change something, if only for a try, or to reach into a pod.
+pub(crate) fn changes(info: &RequestInfo) -> bool {
     let changes = matches!(&*info.verb, "create" | "update" | "patch" | "delete" | "deletecollection");
     // These are questions, although they are sent as objects to create.
     let question = matches!(&*info.group, "authorization.k8s.io" | "authentication.k8s.io");
-    session || (changes && !question && !query.has("dryRun"))
+    is_session(info) || (info.is_resource && changes && !question)
 }

@@ -4,6 +4,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use vctl_runtime::clock::Clock;
 
+use crate::audit::{AuditBackend, AuditPolicy};
+
 pub use crate::authentication::platform::{PlatformTokens, PlatformUser};
 
 pub use crate::fairness::SeatLimits;
@@ -59,6 +61,10 @@ pub struct Config {
     pub seats: SeatLimits,
     /// Who has the tokens that the platform makes for its users; none: there are no such tokens.
     pub platform_tokens: Option<Arc<dyn PlatformTokens>>,
+    /// Where what is recorded of requests goes; none: nothing is recorded.
+    pub audit: Option<Arc<dyn AuditBackend>>,
+    /// What is recorded in clusters that have no policy of their own.
+    pub audit_policy: Arc<AuditPolicy>,
 }
 
 impl Config {
@@ -76,6 +82,8 @@ impl Config {
             outbound: OutboundAddresses::default(),
             seats: SeatLimits::default(),
             platform_tokens: None,
+            audit: None,
+            audit_policy: Arc::new(AuditPolicy::shipped()),
         }
     }
 }

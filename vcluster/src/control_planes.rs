@@ -28,6 +28,7 @@ use crate::{
     activity::Activity,
     aggregation::ApiService,
     api_metrics::AllMetrics,
+    audit::Audited,
     authentication::oidc::Issuers,
     bootstrap,
     client::Client,
@@ -107,9 +108,11 @@ impl ControlPlanes {
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
         let (metrics, views, fairness) = (AllMetrics::default(), Views::default(), Fairness::new(config.seats));
-        let (activity, documents) = (Activity::default(), Documents::default());
+        let (activity, documents, audited) = (Activity::default(), Documents::default(), Audited::default());
         let tasks_of = tasks.clone();
-        let shared = Shared { store, config, streams, fairness, tasks: tasks_of, metrics, views, activity, documents };
+        let tasks = tasks_of.clone();
+        let shared =
+            Shared { store, config, streams, fairness, tasks: tasks_of, metrics, views, activity, documents, audited };
         let shared = Arc::new(shared);
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
@@ -179,6 +182,7 @@ impl ControlPlanes {
     /// Writes the measurements of the requests to all clusters together, also to those that are gone.
     pub fn measurements(&self, text: &mut Exposition) {
         self.shared.metrics.server.write(text);
+        self.shared.audited.write(text);
         let watches = &self.shared.views.counters;
         for (name, kind, help, value) in [
             ("apiserver_watch_events_total", Kind::Counter, "Number of events sent in watch clients", watches.frames()),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tracing::{Instrument as _, Span};
 use vctl_machinery::{selector::LabelSelector, status::ApiError};
+use vctl_runtime::telemetry;
 use vctl_store::Tenant;
 
 use crate::{
@@ -35,6 +37,18 @@ pub(crate) struct InProcess {
 impl InProcess {
     pub(crate) fn new(planes: ControlPlanes, cluster: Cluster, user: User) -> Self {
         Self { planes, cluster, user: Arc::new(user) }
+    }
+
+    /// A span for a change that is a part of something, such as a job; what controllers do by themselves has none.
+    fn span(&self, verb: &str, resource: &str) -> Span {
+        if !telemetry::is_traced() {
+            return Span::none();
+        }
+        let environment = match &self.cluster {
+            Cluster::Name(name) => name.clone(),
+            Cluster::Tenant(tenant) => format!("{tenant:?}"),
+        };
+        tracing::debug_span!("control plane request", environment, verb, resource, user = self.user.name)
     }
 
     /// The call and its target, authorized.
@@ -91,9 +105,12 @@ impl Client for InProcess {
     }
 
     async fn create(&self, resource: &str, namespace: &str, mut object: Value) -> Result<Value, ApiError> {
-        let (call, target) = self.begin("create", resource, namespace, "", "").await?;
-        call.check(&target.descriptor, &mut object, Vec::new())?;
-        call.create(&target, object).await
+        let created = async {
+            let (call, target) = self.begin("create", resource, namespace, "", "").await?;
+            call.check(&target.descriptor, &mut object, Vec::new())?;
+            call.create(&target, object).await
+        };
+        created.instrument(self.span("create", resource)).await
     }
 
     async fn update(
@@ -133,17 +150,23 @@ impl Client for InProcess {
     }
 
     async fn apply(&self, resource: &str, namespace: &str, name: &str, mut object: Value) -> Result<Value, ApiError> {
-        let (call, target) = self.begin("patch", resource, namespace, name, "").await?;
-        call.check(&target.descriptor, &mut object, Vec::new())?;
-        crate::objects::create::place(&target, &mut object)?;
-        Ok(call.patch(&target, &Patch::Apply { configuration: object, force: true }).await?.object)
+        let applied = async {
+            let (call, target) = self.begin("patch", resource, namespace, name, "").await?;
+            call.check(&target.descriptor, &mut object, Vec::new())?;
+            crate::objects::create::place(&target, &mut object)?;
+            Ok(call.patch(&target, &Patch::Apply { configuration: object, force: true }).await?.object)
+        };
+        applied.instrument(self.span("apply", resource)).await
     }
 
     async fn delete(&self, resource: &str, namespace: &str, name: &str, options: Value) -> Result<Value, ApiError> {
-        let (call, target) = self.begin("delete", resource, namespace, name, "").await?;
-        Ok(match call.delete(&target, &DeleteOptions::parse(&options)?).await? {
-            Deleted::Marked(object) | Deleted::Gone(object) => object,
-        })
+        let deleted = async {
+            let (call, target) = self.begin("delete", resource, namespace, name, "").await?;
+            Ok(match call.delete(&target, &DeleteOptions::parse(&options)?).await? {
+                Deleted::Marked(object) | Deleted::Gone(object) => object,
+            })
+        };
+        deleted.instrument(self.span("delete", resource)).await
     }
 }
 

@@ -51,6 +51,9 @@ pub(crate) struct KeysDocument {
     /// Whose tokens count besides its own: an AuthenticationConfiguration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<serde_json::Value>,
+    /// What is recorded of requests: an audit Policy; none: the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_policy: Option<serde_json::Value>,
     token_key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token_key_since: Option<Timestamp>,
@@ -88,6 +91,7 @@ impl KeysDocument {
             serves: true,
             rotation: None,
             authentication: None,
+            audit_policy: None,
             token_key: token.pem(),
             token_key_since: None,
             earlier_token_keys: Vec::new(),

@@ -10,6 +10,7 @@ mod activity;
 mod admission;
 mod aggregation;
 mod api_metrics;
+pub mod audit;
 mod authentication;
 mod authorization;
 mod bootstrap;

@@ -16,7 +16,7 @@ use vctl_machinery::{apply::Manager, catalog::Descriptor, schema, status::ApiErr
 use vctl_runtime::heavy;
 use vctl_store::{Entry, Expect, Key, Revision, StoreError, Write};
 
-use crate::{convert, document, keys::seconds, plane::Plane, resource_metrics, storage, user::User};
+use crate::{audit::Audit, convert, document, keys::seconds, plane::Plane, resource_metrics, storage, user::User};
 
 /// What to do with unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +39,8 @@ pub(crate) struct Call {
     pub validation: FieldValidation,
     /// Bytes of the request's body.
     pub size: usize,
+    /// Where what is recorded of it is noted; none when nothing is, and of requests from inside of the process.
+    pub audit: Option<Arc<Audit>>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -51,6 +53,7 @@ impl Call {
             manager,
             validation: FieldValidation::default(),
             size: 0,
+            audit: None,
             warnings: Mutex::default(),
         }
     }
@@ -60,6 +63,13 @@ impl Call {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
+        }
+    }
+
+    /// Notes something in what is recorded of the request.
+    pub(crate) fn annotate(&self, key: &str, value: &str) {
+        if let Some(audit) = &self.audit {
+            audit.annotate(key, value);
         }
     }
 

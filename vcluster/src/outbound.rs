@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use vctl_runtime::{address::is_public, pki::Identity};
+use vctl_runtime::{address::is_public, pki::Identity, telemetry};
 
 pub(crate) use fetch::fetch;
 pub(crate) use resolve::{PortOf, endpoint};
@@ -239,7 +239,11 @@ impl Hook {
 
     async fn exchange(&self, plane: &Arc<Plane>, document: &Value, timeout: Duration) -> Result<Value, OutboundError> {
         let mut connection = Connection::open(plane, &self.place, &self.trust, None).await?;
-        let request = Request::post(format!("{}?timeout={}s", self.path, timeout.as_secs()))
+        let mut request = Request::post(format!("{}?timeout={}s", self.path, timeout.as_secs()));
+        if let Some(traceparent) = telemetry::traceparent() {
+            request = request.header("traceparent", traceparent);
+        }
+        let request = request
             .header(header::HOST, self.place.host())
             .header(header::ACCEPT, "application/json, */*")
             .header(header::CONTENT_TYPE, "application/json")

@@ -30,6 +30,7 @@ use crate::{
     admission::{Configurations, Hooks},
     aggregation::{API_SERVICES, ApiServices, Discovered},
     api_metrics::{AllMetrics, ApiMetrics},
+    audit::{AuditPolicy, Audited},
     authentication::{Verified, oidc::Issuers},
     authorization::{self, Decision, RBAC, Rbac, rules::Attributes},
     cached::Cached,
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) views: Views,
     pub(crate) activity: Activity,
     pub(crate) documents: Documents,
+    pub(crate) audited: Audited,
 }
 
 /// One virtual control plane.
@@ -80,6 +82,8 @@ pub(crate) struct Plane {
     pub(crate) asleep: bool,
     /// Whose tokens count besides the cluster's own.
     pub(crate) issuers: Issuers,
+    /// What is recorded of requests.
+    pub(crate) audit_policy: Arc<AuditPolicy>,
     pub(crate) verified: Verified,
     rbac: Rbac,
     webhooks: Cached<Hooks>,
@@ -144,7 +148,16 @@ impl Plane {
             );
             Issuers::default()
         });
+        let audit_policy = match document.audit_policy.as_ref().map(AuditPolicy::new).transpose() {
+            Ok(policy) => policy.map_or_else(|| shared.config.audit_policy.clone(), Arc::new),
+            Err(error) => {
+                // It was checked when it was stored: a server of another version.
+                tracing::error!(environment = name, %error, "its audit policy cannot be used: the server's counts");
+                shared.config.audit_policy.clone()
+            }
+        };
         Ok(Arc::new(Self {
+            audit_policy,
             metrics: shared.metrics.of(info.tenant),
             requested: shared.activity.of(info.tenant),
             shared,

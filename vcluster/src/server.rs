@@ -1,7 +1,7 @@
 //! HTTP: the first half of the pipeline (authenticate, route, authorize, decode) and its end (encode).
 
 pub(crate) mod actions;
-mod body;
+pub(crate) mod body;
 mod discovery;
 mod frames;
 mod health;
@@ -21,12 +21,15 @@ mod watch;
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use tracing::{Instrument as _, field};
 use vctl_machinery::status::ApiError;
+use vctl_runtime::telemetry;
 
 use crate::{
     activity, aggregation,
     api_metrics::Observation,
+    audit::{self, Audit},
     authentication,
     authorization::{self, rules::Attributes},
     control_planes::{Authenticated, Peer, Prefix},
@@ -48,37 +51,95 @@ pub(crate) struct Context {
     pub warning: Option<String>,
     /// What the listener took off the path; empty for nothing.
     pub prefix: String,
+    /// Where what is recorded of it is noted; none when nothing is.
+    pub audit: Option<Arc<Audit>>,
 }
 
 /// Answers a request.
 pub(crate) async fn serve(plane: Arc<Plane>, request: Request<Body>, peer: Peer) -> Response<Body> {
     let mut observation = Observation::begin(plane.metrics.clone());
-    let response = match run(plane.clone(), request, peer, &mut observation).await {
-        Ok(response) => response,
-        Err(e) => respond::error(&e),
-    };
+    let id = audit::id_of(request.headers());
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let info = RequestInfo::new(request.method(), request.uri().path(), &query);
+    observation.is(&info, &query, request.headers());
+    // Nothing of it is evaluated unless somebody collects spans or logs of this level.
+    let span = tracing::debug_span!(
+        "kubernetes request",
+        otel.name = %Title(&info),
+        otel.kind = "server",
+        environment = plane.name,
+        audit_id = id,
+        verb = info.verb,
+        resource = info.resource,
+        subresource = info.subresource,
+        namespace = info.namespace,
+        http.response.status_code = field::Empty
+    );
+    telemetry::accept(&span, request.headers());
+    let ran = run(plane.clone(), request, info, query, peer, &id).instrument(span.clone()).await;
+    let mut response = ran.unwrap_or_else(|e| respond::error(&e));
+    span.record("http.response.status_code", response.status().as_u16());
+    if let Ok(id) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(audit::AUDIT_ID, id);
+    }
     observation.end(&plane, response).await
 }
 
 async fn run(
     plane: Arc<Plane>,
     request: Request<Body>,
+    info: RequestInfo,
+    query: Query,
     peer: Peer,
-    observation: &mut Observation,
+    id: &str,
 ) -> Result<Response<Body>, ApiError> {
-    let query = Query::parse(request.uri().query().unwrap_or_default());
-    let info = RequestInfo::new(request.method(), request.uri().path(), &query);
-    observation.is(&info, &query, request.headers());
     let user = match request.extensions().get::<Authenticated>() {
         Some(Authenticated(user)) => user.clone(),
         None => authentication::authenticate(&plane, request.headers(), &peer).await?,
     };
+    let audit = Audit::begin(&plane, &info, &user, &request, &peer, id);
+    let Some(audit) = audit else { return in_turn(plane, user, info, query, request, peer.pod, None).await };
+    audit.received().await;
+    let response = match in_turn(plane, user, info, query, request, peer.pod, Some(audit.clone())).await {
+        Ok(response) => response,
+        Err(e) => respond::error(&e),
+    };
+    Ok(audit.end(response).await)
+}
+
+/// What a request is about, as its span is called: `list pods`, `get pods/log`, `get /version`.
+struct Title<'a>(&'a RequestInfo);
+
+impl std::fmt::Display for Title<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let RequestInfo { verb, resource, subresource, path, is_resource, .. } = self.0;
+        match (is_resource, &**subresource) {
+            (false, _) => write!(f, "{verb} {path}"),
+            (true, "") => write!(f, "{verb} {resource}"),
+            (true, subresource) => write!(f, "{verb} {resource}/{subresource}"),
+        }
+    }
+}
+
+/// Waits until it is the request's turn, and goes on.
+async fn in_turn(
+    plane: Arc<Plane>,
+    user: Arc<User>,
+    info: RequestInfo,
+    query: Query,
+    request: Request<Body>,
+    of_a_pod: bool,
+    audit: Option<Arc<Audit>>,
+) -> Result<Response<Body>, ApiError> {
     let user = authentication::impersonate(&plane, user, request.headers()).await?;
+    if let Some(audit) = &audit {
+        audit.impersonates(&user);
+    }
     let admitted = match fairness::admit(&plane, &user, &info).await? {
         Ok(admitted) => admitted,
         Err(refused) => return Ok(refused),
     };
-    let response = match authorized(plane, user, info, query, request, peer.pod).await {
+    let response = match authorized(plane, user, info, query, request, of_a_pod, audit).await {
         Ok(response) => response,
         Err(e) => respond::error(&e),
     };
@@ -93,9 +154,14 @@ async fn authorized(
     query: Query,
     request: Request<Body>,
     of_a_pod: bool,
+    audit: Option<Arc<Audit>>,
 ) -> Result<Response<Body>, ApiError> {
     let attributes = attributes(&info);
     let decision = plane.decide(&user, &attributes).await?;
+    if let Some(audit) = &audit {
+        audit.annotate("authorization.k8s.io/decision", if decision.allowed { "allow" } else { "forbid" });
+        audit.annotate("authorization.k8s.io/reason", &decision.reason);
+    }
     if !decision.allowed {
         return Err(authorization::forbidden(&user, &attributes, &decision.reason));
     }
@@ -106,7 +172,8 @@ async fn authorized(
         return Ok(aggregation::serve(&plane, &service, &user, request).await);
     }
     let prefix = request.extensions().get::<Prefix>().map(|p| p.0.clone()).unwrap_or_default();
-    let context = Context { plane, user, info, query, headers: request.headers().clone(), warning: None, prefix };
+    let headers = request.headers().clone();
+    let context = Context { plane, user, info, query, headers, warning: None, prefix, audit };
     if context.info.is_resource { objects::serve(context, request).await } else { plain(context).await }
 }
 
@@ -158,6 +225,7 @@ impl Context {
             manager => manager.to_owned(),
         };
         let mut call = Call::new(self.plane.clone(), self.user.clone(), manager);
+        call.audit.clone_from(&self.audit);
         self.warning.iter().for_each(|w| call.warn(w.clone()));
         match (&*self.info.group, &*self.info.resource) {
             ("", "endpoints") => {

@@ -3,6 +3,7 @@
 mod access;
 mod activity;
 mod aggregation;
+mod audit;
 mod certificates;
 mod conversion;
 mod custom;

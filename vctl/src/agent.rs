@@ -22,6 +22,8 @@ use vctl_runtime::{
     telemetry::{self, LogFormat},
 };
 
+use crate::up::TracesArgs;
+
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 /// In the state directory: the network namespace that the agent lives in.
 const NETNS_FILE: &str = "netns";
@@ -56,6 +58,11 @@ pub(crate) struct Agent {
     /// What to log
     #[arg(long, env = "VCTL_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
+    /// Log one JSON object per line
+    #[arg(long)]
+    log_json: bool,
+    #[command(flatten)]
+    traces: TracesArgs,
     /// Remove everything the agent has made on this machine, with its state directory, instead of running
     #[arg(long)]
     teardown: bool,
@@ -73,7 +80,15 @@ impl Agent {
 
     /// Runs until SIGINT or SIGTERM. Containers go on running.
     pub(crate) async fn run(self) -> Result<()> {
-        telemetry::init(&self.log, LogFormat::Text).map_err(|e| anyhow!(e))?;
+        let format = if self.log_json { LogFormat::Json } else { LogFormat::Text };
+        let traces = self.traces.config("vctl-agent", &self.name);
+        let traces = telemetry::init(&self.log, format, traces.as_ref()).map_err(|e| anyhow!(e))?;
+        let done = self.run_logged().await;
+        traces.close().await;
+        done
+    }
+
+    async fn run_logged(self) -> Result<()> {
         serve::install_crypto_provider();
         std::fs::create_dir_all(&self.state_dir)
             .with_context(|| format!("cannot make {}", self.state_dir.display()))?;

@@ -31,6 +31,8 @@ pub(crate) struct LocalWorker {
     pub(crate) netns: Option<String>,
     pub(crate) pod_cidr: String,
     pub(crate) name: String,
+    /// Where the agent's traces go, as the server's.
+    pub(crate) otlp_endpoint: Option<String>,
     pub(crate) hub: Hub,
 }
 
@@ -122,6 +124,9 @@ impl LocalWorker {
             .stderr(log)
             // A process group of its own: Ctrl-C in the server's terminal is not for the agent.
             .process_group(0);
+        if let Some(endpoint) = &self.otlp_endpoint {
+            command.args(["--otlp-endpoint", endpoint]);
+        }
         if let Some(netns) = &self.netns {
             command.args(["--netns", netns]);
         }

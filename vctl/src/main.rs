@@ -1,6 +1,7 @@
 //! The binary: the command line, and the wiring of the services. Nothing else.
 
 mod agent;
+mod audit;
 mod certificates;
 mod cli;
 mod data_dir;

@@ -8,6 +8,7 @@ use axum::{
     routing::get,
 };
 use http::{StatusCode, header};
+use vctl_portal::Portal;
 use vctl_runtime::metrics::{Exposition, Kind, MEDIA_TYPE, process};
 use vctl_syncer::hub::Hub;
 use vctl_vcluster::{ControlPlanes, controllers::Controllers};
@@ -17,6 +18,7 @@ pub(crate) struct Measured {
     pub(crate) planes: ControlPlanes,
     pub(crate) controllers: Arc<Controllers>,
     pub(crate) hub: Hub,
+    pub(crate) portal: Portal,
 }
 
 impl Measured {
@@ -42,17 +44,10 @@ impl Measured {
         text.sample("vctl_environments", &[], environments);
         text.family("vctl_environments_in_memory", Kind::Gauge, "Number of environments that are in use.");
         text.sample("vctl_environments_in_memory", &[], self.planes.loaded());
-        let workers = self.hub.workers();
-        text.family("vctl_worker_connected", Kind::Gauge, "Whether a worker is there.");
-        for worker in &workers {
-            text.sample("vctl_worker_connected", &[("worker", &worker.name)], u8::from(worker.connected));
-        }
-        text.family("vctl_worker_pods", Kind::Gauge, "Number of pods on a worker.");
-        for worker in &workers {
-            text.sample("vctl_worker_pods", &[("worker", &worker.name)], worker.pods);
-        }
+        self.hub.measurements(&mut text);
         self.planes.measurements(&mut text);
         self.controllers.measurements(&mut text);
+        self.portal.measurements(&mut text);
         process(&mut text);
         text.into_text()
     }

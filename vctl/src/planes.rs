@@ -15,6 +15,7 @@ use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
 use vctl_vcluster::{
     NewCluster,
+    audit::AuditPolicy,
     client::Client,
     config::PlatformUser,
     control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix, check_authentication},
@@ -77,6 +78,14 @@ impl ports::ControlPlanes for Planes {
 
     async fn set_authentication(&self, name: &EnvironmentName, configuration: Option<Value>) -> Result<(), PortError> {
         self.planes.set_authentication(name, configuration).await.map_err(port)
+    }
+
+    fn check_audit_policy(&self, policy: &Value) -> Result<(), String> {
+        AuditPolicy::new(policy).map(drop).map_err(|e| e.to_string())
+    }
+
+    async fn set_audit_policy(&self, name: &EnvironmentName, policy: Option<Value>) -> Result<(), PortError> {
+        self.planes.set_audit_policy(name, policy).await.map_err(port)
     }
 
     async fn create(

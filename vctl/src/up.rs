@@ -16,17 +16,19 @@ use vctl_runtime::{
     renewal::Renewing,
     serve::{self, Server, Tls},
     tasks::Tasks,
-    telemetry::{self, LogFormat},
+    telemetry::{self, LogFormat, TracesConfig},
 };
 use vctl_store::Store;
 use vctl_syncer::hub::{self, Hub};
 use vctl_vcluster::{
     Config as ClusterConfig, ControlPlanes,
+    audit::AuditPolicy,
     config::{KUBERNETES_IP, OutboundAddresses},
     controllers::Controllers,
 };
 
 use crate::{
+    audit::ToPortal,
     certificates::Certificates,
     cli::Global,
     data_dir::{DataDir, write_private},
@@ -45,6 +47,8 @@ use crate::{
 const WORKER: &str = "local";
 /// How long everything that runs gets to end.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
+/// How long the audit trail gets for what is still to be written.
+const FINISH_LIMIT: Duration = Duration::from_secs(10);
 /// How long an agent's certificate is valid; it renews itself.
 const AGENT_CERTIFICATE: Duration = Duration::from_hours(24);
 
@@ -57,6 +61,30 @@ pub(crate) enum WorkersKind {
     Simulated,
     /// Nothing: pods stay Pending
     None,
+}
+
+/// When a change inside of an environment is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuditMode {
+    /// When it is made
+    Batch,
+    /// When its entry is in the audit trail
+    Blocking,
+}
+
+/// Where traces go.
+#[derive(Debug, Args)]
+pub(crate) struct TracesArgs {
+    /// Collector that traces are sent to (OpenTelemetry, OTLP over gRPC), such as http://127.0.0.1:4317 [default: none are made]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
+}
+
+impl TracesArgs {
+    pub(crate) fn config(&self, service: &'static str, instance: &str) -> Option<TracesConfig> {
+        let endpoint = self.otlp_endpoint.clone().filter(|url| !url.is_empty())?;
+        Some(TracesConfig { endpoint, service, version: env!("CARGO_PKG_VERSION"), instance: instance.to_owned() })
+    }
 }
 
 /// Arguments of `vctl up`.
@@ -94,6 +122,13 @@ pub(crate) struct Up {
     /// Remove entries of the audit trail that are older, such as 365d [default: keep them for ever]
     #[arg(long, value_name = "TIME")]
     audit_retention: Option<rest::Period>,
+    /// File (YAML) with a Policy of audit.k8s.io/v1: what is recorded of requests to environments that have no policy of their own [default:
+    /// sessions in pods, and what people who have signed in change, at Metadata]
+    #[arg(long, value_name = "FILE")]
+    audit_policy_file: Option<PathBuf>,
+    /// When a change inside of an environment is answered: at once, its entry being written within a moment, or when its entry is written
+    #[arg(long, value_enum, default_value_t = AuditMode::Batch)]
+    audit_mode: AuditMode,
     /// Let webhooks of environments, and those that `vctl webhook` sets, be on any address by URL, also loopback and private ones: for a
     /// server whose tenants are its operators
     #[arg(long)]
@@ -104,13 +139,22 @@ pub(crate) struct Up {
     /// Log one JSON object per line
     #[arg(long)]
     log_json: bool,
+    #[command(flatten)]
+    traces: TracesArgs,
 }
 
 impl Up {
     /// Serves until SIGINT or SIGTERM.
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        telemetry::init(&self.log, if self.log_json { LogFormat::Json } else { LogFormat::Text })
-            .map_err(|e| anyhow!(e))?;
+        let format = if self.log_json { LogFormat::Json } else { LogFormat::Text };
+        let traces = self.traces.config("vctl", "");
+        let traces = telemetry::init(&self.log, format, traces.as_ref()).map_err(|e| anyhow!(e))?;
+        let done = self.run_logged(global).await;
+        traces.close().await;
+        done
+    }
+
+    async fn run_logged(self, global: &Global) -> Result<()> {
         serve::install_crypto_provider();
         // Whatever is wrong with the settings is told before anything is made or bound.
         if self.workers == WorkersKind::Podman {
@@ -127,24 +171,33 @@ impl Up {
                 tracing::info!(name, url = issuer.url, client_id = issuer.client_id, "people sign in at this issuer");
             }
         }
+        let audit_policy = self.audit_policy_file.as_deref().map(audit_policy).transpose()?;
         let settings = self.store.settings()?;
         file_limit::raise();
         let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
         // The store first: its lock says whether another server has this directory.
         let opened = settings.open(&data, &tasks).await?;
-        let served = self.serve(&data, opened.store.clone(), oidc, &tasks).await;
+        let served = self.serve(&data, opened.store.clone(), oidc, audit_policy, &tasks).await;
         let ended = match &served {
-            Ok(()) => tokio::select! {
+            Ok(_) => tokio::select! {
                 signalled = signal() => signalled,
                 // Another server has taken the database over: nothing here is true any more.
                 ended = opened.store.ended() => ended.map_err(Into::into),
             },
             Err(_) => Ok(()),
         };
-        if served.is_ok() {
-            tracing::info!("stopping; workloads keep running until `vctl down`");
-        }
+        let served = match served {
+            Ok(portal) => {
+                tracing::info!("stopping; workloads keep running until `vctl down`");
+                // Before the tasks, and with them the store: what was done is in the audit trail.
+                if tokio::time::timeout(FINISH_LIMIT, portal.finish()).await.is_err() {
+                    tracing::error!("the audit trail could not be finished within {FINISH_LIMIT:?}");
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
         let all = tasks.shutdown(SHUTDOWN_LIMIT).await;
         if !all {
             tracing::warn!("some tasks did not end within {SHUTDOWN_LIMIT:?}");
@@ -160,8 +213,9 @@ impl Up {
         data: &DataDir,
         store: Arc<dyn Store>,
         oidc: Option<OidcConfig>,
+        audit_policy: Option<AuditPolicy>,
         tasks: &Tasks,
-    ) -> Result<()> {
+    ) -> Result<Portal> {
         let clock = Clock::system();
         let tcp = serve::bind_tcp(self.listen).await.map_err(|e| anyhow!(e))?;
         let listen = tcp.local_addr()?;
@@ -182,6 +236,11 @@ impl Up {
         }
         let platform_tokens = Arc::new(PlatformTokens::default());
         clusters.platform_tokens = Some(platform_tokens.clone());
+        let audit = Arc::new(ToPortal::default());
+        clusters.audit = Some(audit.clone());
+        if let Some(policy) = audit_policy {
+            clusters.audit_policy = Arc::new(policy);
+        }
         let planes = ControlPlanes::new(store.clone(), clusters, streams.clone(), tasks.clone());
         let hub = Hub::new(
             hub::Config {
@@ -211,6 +270,10 @@ impl Up {
                 git: self.git.clone(),
                 oidc,
                 audit_retention: self.audit_retention.map(|period| Duration::from_secs(period.seconds())),
+                audit_mode: match self.audit_mode {
+                    AuditMode::Batch => vctl_portal::AuditMode::Batch,
+                    AuditMode::Blocking => vctl_portal::AuditMode::Blocking,
+                },
                 private_webhooks: self.allow_private_webhooks,
                 jobs: JobsConfig::default(),
             },
@@ -221,10 +284,16 @@ impl Up {
             Arc::new(Workers(hub.clone())),
         )?;
         platform_tokens.connect(portal.clone());
+        audit.connect(portal.clone());
         let agents = tonic::service::Routes::new(hub.service()).prepare().into_axum_router();
         let controllers =
             Arc::new(Controllers::new(store.clone(), Arc::new(planes.clone()), clock.clone(), tasks.clone()));
-        let measured = Measured { planes: planes.clone(), controllers: controllers.clone(), hub: hub.clone() };
+        let measured = Measured {
+            planes: planes.clone(),
+            controllers: controllers.clone(),
+            hub: hub.clone(),
+            portal: portal.clone(),
+        };
         let measured = portal.for_administrator(measured.router());
         let rest = portal
             .router()
@@ -246,6 +315,7 @@ impl Up {
                 netns: self.worker_netns.clone(),
                 pod_cidr: self.pod_cidr.clone(),
                 name: WORKER.to_owned(),
+                otlp_endpoint: self.traces.otlp_endpoint.clone(),
                 hub,
             }
             .keep_running(tasks);
@@ -253,8 +323,16 @@ impl Up {
         let link = portal.login_link().await?;
         tracing::info!(%url, data_dir = %data.root().display(), "serving");
         tracing::info!("sign in to the portal (once, within 10 minutes): {}", link.url);
-        Ok(())
+        Ok(portal)
     }
+}
+
+/// Reads an audit policy.
+fn audit_policy(file: &Path) -> Result<AuditPolicy> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("--audit-policy-file {}", file.display()))?;
+    let document: serde_json::Value =
+        serde_yaml::from_str(&text).with_context(|| format!("--audit-policy-file {} is no YAML", file.display()))?;
+    AuditPolicy::new(&document).with_context(|| format!("--audit-policy-file {}", file.display()))
 }
 
 /// A directory with templates is there and can be read.

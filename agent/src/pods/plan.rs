@@ -53,6 +53,22 @@ pub(crate) enum Action {
     TearDown,
 }
 
+impl Action {
+    /// What it does, without to what: for traces.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::SetUpSandbox => "SetUpSandbox",
+            Self::SyncVolumes => "SyncVolumes",
+            Self::EnsureImage { .. } => "EnsureImage",
+            Self::Start { .. } => "Start",
+            Self::Stop { .. } => "Stop",
+            Self::Fail { .. } => "Fail",
+            Self::ReleaseSandbox => "ReleaseSandbox",
+            Self::TearDown => "TearDown",
+        }
+    }
+}
+
 /// The next change, or until when there is nothing to do (absent: until something happens).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {

@@ -13,6 +13,7 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use vctl_api::agent::{Container, Pod, PodGone};
 use vctl_runtime::tasks::Tasks;
 
@@ -180,7 +181,16 @@ impl Worker {
                 Plan::Do(action) => {
                     let ctx = self.ctx.clone();
                     let Ok(_permit) = ctx.permits.acquire().await else { return };
-                    self.act(action).await;
+                    let span = tracing::debug_span!(
+                        parent: None,
+                        "pod action",
+                        environment = self.pod.environment,
+                        namespace = self.pod.namespace,
+                        pod = self.pod.name,
+                        uid = self.pod.uid,
+                        action = action.name()
+                    );
+                    self.act(action).instrument(span).await;
                 }
                 Plan::Wait(until) => {
                     // Some states change their name with time only: look again while something is failing.

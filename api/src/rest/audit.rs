@@ -39,6 +39,15 @@ pub struct AuditEntry {
     pub hash: String,
 }
 
+/// Body of `PUT`, and answer of `GET /api/v1/environments/NAME/audit-policy`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuditPolicy {
+    /// What is recorded of requests: a Policy of `audit.k8s.io/v1`, or null for what the server's own policy says.
+    #[serde(default)]
+    pub policy: Option<serde_json::Value>,
+}
+
 /// Answer of `GET /api/v1/audit/verify`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

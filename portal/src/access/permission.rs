@@ -39,6 +39,7 @@ permissions! {
     EnvironmentsExtend = "environments.extend", "Put off the end of an environment.";
     EnvironmentsRotateCa = "environments.rotateCa", "Give an environment another certificate authority.";
     EnvironmentsCompact = "environments.compact", "Drop the history of an environment.";
+    EnvironmentsAudit = "environments.audit", "Set what is recorded of the requests to an environment.";
     EnvironmentsSnapshot = "environments.snapshot", "Take an environment out as a file, with its keys.";
     EnvironmentsRestore = "environments.restore", "Put an environment back from a file.";
     TemplatesList = "templates.list", "See the templates that a project allows.";

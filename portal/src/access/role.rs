@@ -32,6 +32,7 @@ const DEVELOPER: PermissionSet = VIEWER.or(PermissionSet::of(&[P::EnvironmentsCr
 const MAINTAINER: PermissionSet =
     DEVELOPER.or(OWNER).or(PermissionSet::of(&[P::AuditList, P::ApprovalsDecide, P::ApprovalsBreakGlass]));
 const ADMIN: PermissionSet = MAINTAINER.or(PermissionSet::of(&[
+    P::EnvironmentsAudit,
     P::EnvironmentsSnapshot,
     P::ProjectsUpdate,
     P::ProjectsDelete,

@@ -95,6 +95,26 @@ pub(crate) fn is_entry(write: &Write) -> bool {
 impl Chains {
     /// Applies all writes or none, with their entries sealed. The revisions are those of `writes`.
     pub(crate) async fn transact(&self, store: &dyn Store, writes: Vec<Write>) -> Result<Vec<Revision>, StoreError> {
+        self.with_chain(store, writes.len(), |chain, head| seal(&writes, chain, head)).await
+    }
+
+    /// Adds entries to one chain, in their order, all or none.
+    pub(crate) async fn append(&self, store: &dyn Store, entries: &[AuditDoc]) -> Result<(), StoreError> {
+        let sealed = |chain, head: &HeadDoc| {
+            let mut next = head.clone();
+            let seal = |entry: &AuditDoc| seal_one(entry.clone(), chain, &mut next);
+            Ok((entries.iter().map(seal).collect::<Result<_, _>>()?, next))
+        };
+        self.with_chain(store, entries.len(), sealed).await.map(drop)
+    }
+
+    /// Applies what `sealed` makes of the head of a chain: `count` writes, and the head after them.
+    async fn with_chain(
+        &self,
+        store: &dyn Store,
+        count: usize,
+        sealed: impl Fn(u8, &HeadDoc) -> Result<(Vec<Write>, HeadDoc), StoreError> + Send + Sync,
+    ) -> Result<Vec<Revision>, StoreError> {
         let (chain, mut slot) = self.free().await;
         for _ in 0..TRIES {
             // Taken: should this future be dropped in the middle, nobody knows how it ended, and the head is read anew.
@@ -102,14 +122,14 @@ impl Chains {
                 Some(head) => head,
                 None => read(store, chain).await?,
             };
-            let (sealed, next) = seal(&writes, chain, &head.document)?;
-            match store.transact(Tenant::SYSTEM, with_head(sealed, &next, head.revision)?).await {
+            let (writes, next) = sealed(chain, &head.document)?;
+            match store.transact(Tenant::SYSTEM, with_head(writes, &next, head.revision)?).await {
                 Ok(mut revisions) => {
                     let revision = revisions.pop().unwrap_or_default();
                     *slot = Some(Head { document: next, revision });
                     return Ok(revisions);
                 }
-                Err(StoreError::Conflict { index, .. }) if index >= writes.len() => {}
+                Err(StoreError::Conflict { index, .. }) if index >= count => {}
                 Err(e) => {
                     if matches!(e, StoreError::Conflict { .. }) {
                         *slot = Some(head);
@@ -185,24 +205,30 @@ fn seal(writes: &[Write], chain: u8, head: &HeadDoc) -> Result<(Vec<Write>, Head
             sealed.push(write.clone());
             continue;
         };
-        let mut entry: AuditDoc = serde_json::from_slice(value).map_err(broken)?;
-        next.microsecond = entry.at.as_microsecond().max(next.microsecond + 1);
-        next.sequence += 1;
-        entry.key = key(next.microsecond, chain, next.sequence);
-        entry.link = Some(Link {
-            chain,
-            sequence: next.sequence,
-            previous: std::mem::take(&mut next.hash),
-            hash: String::new(),
-        });
-        next.hash = hash(&entry).map_err(broken)?;
-        if let Some(link) = &mut entry.link {
-            link.hash.clone_from(&next.hash);
-        }
-        let value = serde_json::to_vec(&entry).map_err(broken)?;
-        sealed.push(Write::create(Key::new(AuditDoc::RESOURCE, "", &entry.key), value));
+        sealed.push(seal_one(serde_json::from_slice(value).map_err(broken)?, chain, &mut next)?);
     }
     Ok((sealed, next))
+}
+
+/// How an entry ends whose hash is not known yet: the hash of its link is its last field.
+const WITHOUT_HASH: &[u8] = b"\"\"}}";
+
+/// The write of an entry behind the others of a chain.
+fn seal_one(mut entry: AuditDoc, chain: u8, next: &mut HeadDoc) -> Result<Write, StoreError> {
+    next.microsecond = entry.at.as_microsecond().max(next.microsecond + 1);
+    next.sequence += 1;
+    entry.key = key(next.microsecond, chain, next.sequence);
+    entry.link =
+        Some(Link { chain, sequence: next.sequence, previous: std::mem::take(&mut next.hash), hash: String::new() });
+    // What is hashed is what is kept but for the hash itself: it is written once.
+    let mut value = serde_json::to_vec(&entry).map_err(broken)?;
+    next.hash = hex::encode(Sha256::digest(&value));
+    if !value.ends_with(WITHOUT_HASH) {
+        return Err(broken("its hash is not its last field"));
+    }
+    value.truncate(value.len() - WITHOUT_HASH.len());
+    value.extend_from_slice(format!("\"{}\"}}}}", next.hash).as_bytes());
+    Ok(Write::create(Key::new(AuditDoc::RESOURCE, "", &entry.key), value))
 }
 
 /// Counts down with time, so that a list is newest first.

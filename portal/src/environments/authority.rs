@@ -47,6 +47,7 @@ impl Environments {
             let detail = json!({ "job": job.id, "overlapSeconds": overlap });
             job.project.clone_from(&environment.project);
             caller.actor.clone_into(&mut job.requested_by);
+            caller.request_id.clone_into(&mut job.request_id);
             let environment = EnvironmentDoc { job: job.id.clone(), ..environment };
             let writes = vec![
                 put(&job, Expect::Absent)?,

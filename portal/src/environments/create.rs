@@ -77,6 +77,9 @@ impl Environments {
         if let Some(configuration) = &authentication {
             self.check_authentication(configuration)?;
         }
+        if let Some(policy) = &template.manifest.audit_policy {
+            self.check_audit_policy(policy)?;
+        }
         limits::check_template(project, &template.manifest.name)?;
         let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
         let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
@@ -89,6 +92,7 @@ impl Environments {
         let mut job = jobs::new(now, &name, &uid, Operation::Create, None);
         job.project.clone_from(&project.name);
         caller.actor.clone_into(&mut job.requested_by);
+        caller.request_id.clone_into(&mut job.request_id);
         if template.charts(request.kind).next().is_some() {
             jobs::with_charts(&mut job);
         }
@@ -105,6 +109,7 @@ impl Environments {
             parameters: resolved.public,
             kubernetes_version: given.or(template.manifest.kubernetes_version).unwrap_or_default(),
             authentication,
+            audit_policy: template.manifest.audit_policy.clone(),
             phase: Phase::Creating,
             message: String::new(),
             created_at: now,

@@ -3,18 +3,20 @@
 use axum::{
     Extension, Json,
     body::{Body, Bytes},
-    extract::{Query, State, rejection::QueryRejection},
+    extract::{Path, Query, State, rejection::QueryRejection},
     response::IntoResponse,
 };
 use futures::stream;
-use http::header;
+use http::{HeaderMap, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use vctl_api::rest::{AuditEntry, AuditVerification};
+use vctl_api::rest::{AuditEntry, AuditPolicy, AuditVerification};
 
 use super::{
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
     listing::{Paged, Place},
     openapi::answers::TrailFile,
+    requester::Requester,
 };
 use crate::{
     Portal,
@@ -146,6 +148,29 @@ pub(super) async fn export(
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, name)];
     // A failure in the middle breaks the stream off: the reader finds it cut short.
     Ok(TrailFile((headers, Body::from_stream(stream::try_unfold(export, Export::next))).into_response()))
+}
+
+pub(super) async fn policy(
+    State(portal): State<Portal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Tagged<AuditPolicy>, Error> {
+    let stored = portal.inner().environments.stored(&name).await?;
+    tagged(&AuditPolicy { policy: stored.value.audit_policy }, Some(stored.revision), &headers)
+}
+
+pub(super) async fn set_policy(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
+    JsonBody(request): JsonBody<AuditPolicy>,
+) -> Result<Json<AuditPolicy>, Error> {
+    let environments = &portal.inner().environments;
+    let set = environments.set_audit_policy(requester.caller(), &name, request.policy.clone(), revision).await;
+    let now = async { environments.audit_policy(&name).await.map(|policy| AuditPolicy { policy }) };
+    or_current(set, now).await?;
+    Ok(Json(request))
 }
 
 pub(super) async fn verify(State(portal): State<Portal>) -> Result<Json<AuditVerification>, Error> {

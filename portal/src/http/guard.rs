@@ -9,8 +9,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use tracing::{Instrument as _, field};
 use vctl_api::rest::Problem;
-use vctl_runtime::serve::Peer;
+use vctl_runtime::{serve::Peer, telemetry};
 
 use super::{pages, permit, problem};
 use crate::{Portal, audit::from_source, auth::Identity, error::Error};
@@ -45,7 +46,8 @@ const HEADERS: [(HeaderName, &str); 8] = [
 ];
 
 /// Gives the request an id (the caller's when it is a sensible one), writes the bodies of problems, and adds headers.
-pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
+pub(crate) async fn surround(State(portal): State<Portal>, mut request: Request, next: Next) -> Response {
+    let began = std::time::Instant::now();
     let given = request.headers().get(&REQUEST_ID).and_then(|v| v.to_str().ok());
     let sensible = |id: &&str| {
         (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
@@ -54,8 +56,25 @@ pub(crate) async fn surround(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let source = request.extensions().get::<Peer>().map(address).unwrap_or_default();
-    let mut response = from_source(source, next.run(request)).await;
-    tracing::debug!(%method, path, status = response.status().as_u16(), request_id = id, "request");
+    // Without the query, which may hold codes of a sign-in.
+    let span = tracing::info_span!(
+        "request",
+        otel.name = field::Empty,
+        otel.kind = "server",
+        %method,
+        path,
+        request_id = id,
+        http.response.status_code = field::Empty
+    );
+    telemetry::accept(&span, request.headers());
+    if telemetry::is_on() {
+        // Before it is entered: with that its name is settled.
+        span.record("otel.name", format!("{method} {path}"));
+    }
+    let mut response = from_source(source, next.run(request)).instrument(span.clone()).await;
+    span.record("http.response.status_code", response.status().as_u16());
+    portal.inner().http.answered(&method, response.status(), began.elapsed());
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
     if response.status() == StatusCode::METHOD_NOT_ALLOWED && response.extensions().get::<Problem>().is_none() {
         response.extensions_mut().insert(problem::describe(&Error::MethodNotAllowed));
     }

@@ -8,7 +8,7 @@ use axum::{
     extract::{Path, Request, State},
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderName, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{guard, requester::Requester};
 use crate::{Portal, auth::Credential, environments::KubernetesRequest, error::Error};
@@ -65,8 +65,6 @@ pub(super) async fn serve(
     let prefix = format!("/api/v1/environments/{name}/kube");
     let rest = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let rest = rest.strip_prefix(&prefix).unwrap_or("/").to_owned();
-    let changes = upgrade || !request.method().is_safe();
-    let verb = if upgrade { "connect" } else { verb(request.method()) };
     let mut request = request;
     *request.uri_mut() = rest.parse().map_err(|_| Error::BadRequest("the address cannot be read".to_owned()))?;
     let headers = request.headers_mut();
@@ -81,12 +79,13 @@ pub(super) async fn serve(
     for name in says_who {
         headers.remove(name);
     }
-    let asked = KubernetesRequest { prefix, path: format!("/{path}"), audited: changes.then_some(verb), request };
-    let mut response = portal
-        .inner()
-        .environments
-        .kubernetes(&portal.inner().auth, &requester.identity, requester.caller(), &name, asked)
-        .await?;
+    // One id from here to the entry in the audit trail.
+    if let Ok(id) = HeaderValue::from_str(requester.caller().request_id) {
+        request.headers_mut().insert("audit-id", id);
+    }
+    let asked = KubernetesRequest { prefix, request };
+    let mut response =
+        portal.inner().environments.kubernetes(&portal.inner().auth, &requester.identity, &name, asked).await?;
     let kept: HeaderMap = PASSED
         .iter()
         .flat_map(|name| response.headers().get_all(name).iter().map(move |value| (name.clone(), value.clone())))
@@ -110,16 +109,6 @@ fn proxies(path: &str) -> bool {
     let mut parts = path.split('/').map(|part| part.to_ascii_lowercase());
     // Some way on, so that objects may be called so: `api/v1/nodes/NAME/proxy` is the shortest.
     parts.any(|part| matches!(&*part, "pods" | "services" | "nodes")) && parts.skip(1).any(|part| part == "proxy")
-}
-
-fn verb(method: &Method) -> &'static str {
-    match *method {
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        _ => "get",
-    }
 }
 
 #[cfg(test)]
@@ -150,7 +139,7 @@ mod tests {
     fn a_browser_gets_data_only() {
         let wants = |dest: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert("sec-fetch-dest", http::HeaderValue::from_static(dest));
+            headers.insert("sec-fetch-dest", HeaderValue::from_static(dest));
             not_a_page(&headers).is_ok()
         };
         assert!(wants("empty") && wants("websocket"));

@@ -46,6 +46,9 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
     if work.begin(CLUSTER).await? {
         let asked = environments.stored(name.as_str()).await?.value;
         environments.planes.create(name, asked.kubernetes_version, asked.authentication).await?;
+        if asked.audit_policy.is_some() {
+            environments.planes.set_audit_policy(name, asked.audit_policy).await?;
+        }
         work.done(CLUSTER, &environments.planes.server(name)).await?;
     }
     let template = template(environments, work).await?;

@@ -71,6 +71,7 @@ impl Environments {
             job.id = job_id.unwrap_or(job.id);
             job.project.clone_from(&environment.project);
             caller.actor.clone_into(&mut job.requested_by);
+            caller.request_id.clone_into(&mut job.request_id);
             environment.job.clone_from(&job.id);
             if let Some(detail) = detail.as_object_mut() {
                 detail.insert("job".to_owned(), job.id.clone().into());

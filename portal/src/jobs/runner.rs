@@ -9,11 +9,12 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use vctl_api::rest::{JobState, Operation};
-use vctl_runtime::{clock::Clock, tasks::Tasks};
+use vctl_runtime::{clock::Clock, tasks::Tasks, telemetry};
 use vctl_store::{Expect, Revision, Watch};
 
-use super::{create, delete, ended, rotate, sleep, update, wake, work::Failure, work::Work};
+use super::{create, delete, ended, metrics::JobMetrics, rotate, sleep, update, wake, work::Failure, work::Work};
 use crate::{
     JobsConfig,
     documents::{JobDoc, Stored, decode, remove},
@@ -42,6 +43,7 @@ struct Shared {
     environments: Environments,
     /// Names this runner in leases; another one after each start.
     holder: String,
+    metrics: Arc<JobMetrics>,
 }
 
 /// What the loop knows.
@@ -56,9 +58,9 @@ struct Board {
 }
 
 impl Runner {
-    pub(crate) fn new(config: JobsConfig, clock: Clock, environments: Environments) -> Self {
+    pub(crate) fn new(config: JobsConfig, clock: Clock, environments: Environments, metrics: Arc<JobMetrics>) -> Self {
         let holder = uuid::Uuid::new_v4().to_string();
-        Self { shared: Arc::new(Shared { config, clock, environments, holder }) }
+        Self { shared: Arc::new(Shared { config, clock, environments, holder, metrics }) }
     }
 
     /// Runs in the background.
@@ -130,10 +132,24 @@ impl Runner {
             board.running.insert(id.clone(), stop.clone());
             board.tried.insert(id.clone(), job.revision);
             let (this, job, done) = (self.clone(), job.clone(), Done { id: id.clone(), freed: freed.clone() });
-            tasks.spawn_until_stopped("job", async move {
+            let doc = &job.value;
+            let span = tracing::info_span!(
+                parent: None,
+                "job",
+                job = doc.id,
+                environment = doc.environment.as_str(),
+                operation = ?doc.operation,
+                attempt = doc.attempt + 1,
+                request_id = doc.request_id
+            );
+            if let Some(traceparent) = &doc.traceparent {
+                telemetry::continue_from(&span, traceparent);
+            }
+            let work = async move {
                 let _done = done;
                 this.work(job, stop).await;
-            });
+            };
+            tasks.spawn_until_stopped("job", work.instrument(span));
         }
     }
 
@@ -179,6 +195,7 @@ impl Runner {
                 }
             }
         };
+        let _working = shared.metrics.begin();
         let outcome = tokio::select! {
             done = self.steps(&work) => done,
             () = stop.cancelled() => Err(Failure::Cancelled),
@@ -227,11 +244,11 @@ impl Runner {
 
     async fn conclude(&self, work: &Work, outcome: Result<(), Failure>) -> Result<(), Failure> {
         match outcome {
-            Ok(()) => work.finish(JobState::Succeeded, "").await,
+            Ok(()) => self.finish(work, JobState::Succeeded, "").await,
             Err(Failure::Lost) => Ok(()),
             Err(Failure::Cancelled) if !work.is_cancelled().await => Ok(()),
-            Err(Failure::Cancelled) => work.finish(JobState::Cancelled, "cancelled").await,
-            Err(Failure::Permanent(why)) => work.finish(JobState::Failed, &why).await,
+            Err(Failure::Cancelled) => self.finish(work, JobState::Cancelled, "cancelled").await,
+            Err(Failure::Permanent(why)) => self.finish(work, JobState::Failed, &why).await,
             Err(Failure::Temporary(why)) => {
                 let failures = work.doc().await.failures;
                 if failures >= self.shared.config.retries {
@@ -239,13 +256,20 @@ impl Runner {
                         "{why}; given up after {} tries. When the cause is mended, delete the environment and create it again",
                         failures + 1
                     );
-                    return work.finish(JobState::Failed, &why).await;
+                    return self.finish(work, JobState::Failed, &why).await;
                 }
+                self.shared.metrics.retried();
                 let wait = self.shared.config.back_off.saturating_mul(1 << failures.min(16)).min(BACK_OFF_LIMIT);
                 let at = self.shared.clock.now().checked_add(wait);
                 work.retry(at.map_err(|e| Failure::Permanent(e.to_string()))?, &why).await
             }
         }
+    }
+
+    async fn finish(&self, work: &Work, state: JobState, error: &str) -> Result<(), Failure> {
+        work.finish(state, error).await?;
+        self.shared.metrics.ended(state);
+        Ok(())
     }
 
     /// Removes the oldest finished jobs beyond those that are kept.

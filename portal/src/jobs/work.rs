@@ -1,5 +1,7 @@
 //! A job that this process works on: its progress, written as it happens.
 
+use std::sync::PoisonError;
+
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 use vctl_api::{
@@ -69,6 +71,8 @@ impl From<Error> for Failure {
     }
 }
 
+type StepSpan = std::sync::Mutex<Option<tracing::Span>>;
+
 /// A claimed job.
 pub(crate) struct Work {
     environments: Environments,
@@ -76,6 +80,8 @@ pub(crate) struct Work {
     environment: EnvironmentName,
     holder: String,
     job: Mutex<Stored<JobDoc>>,
+    /// Of the step that is worked on.
+    span: StepSpan,
 }
 
 impl Work {
@@ -100,7 +106,14 @@ impl Work {
                 let revision = revisions.first().copied().unwrap_or_default();
                 let environment = doc.environment.clone();
                 let job = Mutex::new(Stored { value: doc, revision, created: known.created });
-                Ok(Some(Self { environments, config, environment, holder: holder.to_owned(), job }))
+                Ok(Some(Self {
+                    environments,
+                    config,
+                    environment,
+                    holder: holder.to_owned(),
+                    job,
+                    span: StepSpan::default(),
+                }))
             }
             Err(StoreError::Conflict { .. }) => Ok(None),
             Err(e) => Err(e.into()),
@@ -137,10 +150,19 @@ impl Work {
         if state == Some(JobState::Succeeded) {
             return Ok(false);
         }
+        self.enter(step).await;
         if state != Some(JobState::Running) {
             self.update(|doc, now| start(doc, now, step)).await?;
         }
         Ok(true)
+    }
+
+    /// A span for a step, which ends with the next one's, or with the job.
+    async fn enter(&self, step: usize) {
+        let job = self.job.lock().await;
+        let name = job.value.steps.get(step).map(|s| s.name.as_str()).unwrap_or_default();
+        *self.span.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(tracing::info_span!("job step", otel.name = name, step = name));
     }
 
     /// Tells the news of a step; the same news twice is written once.
@@ -255,7 +277,14 @@ impl Work {
         let project = environment.project.clone();
         let entry = |action: &str| {
             let detail = serde_json::json!({"job": job.id, "attempt": job.attempt, "error": job.error});
-            entry_for(&job.requested_by, now, RUNNER, action, Subject::of_project(name, &project), detail)
+            entry_for(
+                &job.requested_by,
+                now,
+                Caller { request_id: &job.request_id, ..RUNNER },
+                action,
+                Subject::of_project(name, &project),
+                detail,
+            )
         };
         let action = match (job.operation, job.state) {
             (Operation::Delete, JobState::Succeeded) => {

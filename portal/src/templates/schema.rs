@@ -77,6 +77,7 @@ pub fn schema() -> Value {
             "charts": { "type": "array", "items": chart, "description": "Helm charts that are installed" },
             "policies": { "type": "array", "items": policy, "description": "What holds in namespaces" },
             "kubernetesVersion": { "type": "string", "pattern": "^1\\.[0-9]+$" },
+            "auditPolicy": { "type": ["object", "null"], "description": "Policy of audit.k8s.io/v1: what is recorded of requests" },
             "authentication": { "type": ["object", "null"], "description": "AuthenticationConfiguration of apiserver.config.k8s.io/v1" },
             "readyTimeoutSeconds": { "type": "integer", "minimum": 0 },
             "sleep": {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tracing::Instrument as _;
 use vctl_api::sleep;
 use vctl_machinery::status::ApiError;
 use vctl_store::{Committed, Entry, Key, ListOptions, Scope, StoreError, Tenant, WatchError};
@@ -78,7 +79,9 @@ impl Inner {
             self.tasks.spawn_until_stopped("syncer work", async move {
                 loop {
                     let work = inner.queue.next().await;
-                    inner.step(&work).await;
+                    // Its own trace, where traces are sent: what has led to it may be many changes.
+                    let span = tracing::debug_span!(parent: None, "syncer pass", work = ?work);
+                    inner.step(&work).instrument(span).await;
                     inner.queue.done(&work);
                 }
             });
@@ -95,6 +98,7 @@ impl Inner {
     }
 
     async fn step(&self, work: &Work) {
+        let began = std::time::Instant::now();
         let result = match work {
             Work::Pod(key) => self.reconcile_pod(key).await,
             Work::Pods(tenant) => self.reconcile_pods(*tenant).await,
@@ -112,6 +116,7 @@ impl Inner {
             Work::Environments => self.scan(false).await,
             Work::Scan => self.scan(true).await,
         };
+        self.passes.over(result.is_ok(), began.elapsed());
         match result {
             Ok(()) => {
                 self.queue.succeeded(work);

@@ -1,6 +1,6 @@
 //! PodSecurity: the Pod Security Standards, chosen per namespace by labels. What violates the enforced level is refused; what violates
-//! the level to warn of is warned of, for pods and for workloads' templates. (There is no audit log of a cluster: the audit level is
-//! only checked for being valid.) Source of rules and texts: `k8s.io/pod-security-admission`.
+//! the level to warn of is warned of, and what violates the level to audit is noted in the audit trail, for pods and for
+//! workloads' templates. Source of rules and texts: `k8s.io/pod-security-admission`.
 
 mod checks;
 
@@ -55,6 +55,7 @@ const PRIVILEGED: Standard = Standard { level: Level::Privileged, version: None 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Policy {
     enforce: Standard,
+    audit: Standard,
     warn: Standard,
 }
 
@@ -108,14 +109,14 @@ fn policy(namespace: &Value) -> (Policy, Vec<FieldError>) {
             standards[i].version = read.flatten();
         }
     }
-    let [enforce, _, mut warn] = standards;
+    let [enforce, audit, mut warn] = standards;
     if label("warn").is_none() && valid_enforce && enforce.level > warn.level {
         warn.level = enforce.level;
         if label("warn-version").is_none() {
             warn.version = enforce.version;
         }
     }
-    (Policy { enforce, warn }, errors)
+    (Policy { enforce, audit, warn }, errors)
 }
 
 /// Where the pod is in an object of a kind: its metadata and spec are here.
@@ -150,11 +151,20 @@ pub(super) async fn check(call: &Call, target: &Target, old: Option<&Value>, new
     let Some(namespace) = call.plane.object("namespaces", "", &target.namespace).await? else { return Ok(()) };
     let (policy, _) = policy(&namespace);
     if is_pod {
+        if call.audit.is_some() {
+            call.annotate("pod-security.kubernetes.io/enforce-policy", &policy.enforce.to_string());
+        }
         let violations = checks::violations(pod, policy.enforce);
         if !violations.is_empty() {
             let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, details(&violations));
             return Err(target.forbidden(super::name_of(new), &why));
         }
+    }
+    // Looked for only where it is noted.
+    let audited = if call.audit.is_some() { checks::violations(pod, policy.audit) } else { Vec::new() };
+    if !audited.is_empty() {
+        let why = format!("would violate PodSecurity \"{}\": {}", policy.audit, details(&audited));
+        call.annotate("pod-security.kubernetes.io/audit-violations", &why);
     }
     let violations = checks::violations(pod, policy.warn);
     if !violations.is_empty() {

@@ -211,7 +211,7 @@ async fn call(
     let verdict = review::verdict(&answer, version, &uid, mutating)
         .map_err(|e| Failure::Calling(format!("received invalid webhook response: {e}")))?;
     for (key, value) in &verdict.audit {
-        tracing::debug!(webhook = %hook.name, key, value, "a webhook annotated a request");
+        request.call.annotate(&format!("{}/{key}", hook.name), value);
     }
     for warning in &verdict.warnings {
         request.call.warn(warning.clone());

@@ -7,7 +7,7 @@ use vctl_machinery::status::ApiError;
 use crate::{plane::Plane, user::User};
 
 /// The group of all users of the platform.
-const PLATFORM_USER: &str = "vctl:user";
+pub(crate) const PLATFORM_USER: &str = "vctl:user";
 /// The group of those who may do everything in the cluster.
 pub(crate) const PLATFORM_ADMIN: &str = "vctl:environment-admin";
 /// The group of those who may see what the role `view` shows.

@@ -56,6 +56,7 @@ impl ControlPlanes {
         } else {
             let mut own = KeysDocument::generate(name.as_str(), kept.kubernetes, config.clock.now(), config)?;
             own.authentication = kept.authentication;
+            own.audit_policy = kept.audit_policy;
             own
         };
         let own = bootstrap::documents(&keys, config, Vec::new())?;

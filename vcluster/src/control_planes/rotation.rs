@@ -10,6 +10,7 @@ use vctl_store::Tenant;
 
 use super::{ControlPlanes, check_authentication};
 use crate::{
+    audit::AuditPolicy,
     controllers::{Roots, root_ca},
     keys::{self, KeysDocument},
     storage,
@@ -84,6 +85,26 @@ impl ControlPlanes {
         let change = |document: &mut KeysDocument| {
             let changes = document.authentication != configuration;
             document.authentication.clone_from(&configuration);
+            Ok(changes)
+        };
+        self.edit(name, change).await.map(drop)
+    }
+
+    /// Sets what is recorded of requests: a Policy of `audit.k8s.io/v1`, or none for the server's own.
+    ///
+    /// # Errors
+    /// 404 when there is no such cluster; 400 with everything that is wrong with the policy.
+    pub async fn set_audit_policy(
+        &self,
+        name: &EnvironmentName,
+        policy: Option<serde_json::Value>,
+    ) -> Result<(), ApiError> {
+        if let Some(policy) = &policy {
+            AuditPolicy::new(policy).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        }
+        let change = |document: &mut KeysDocument| {
+            let changes = document.audit_policy != policy;
+            document.audit_policy.clone_from(&policy);
             Ok(changes)
         };
         self.edit(name, change).await.map(drop)

@@ -144,6 +144,9 @@ impl Special {
                 let (parts, stream) = request.into_parts();
                 let bytes = body::read(stream, &parts.headers, limit).await?;
                 let (object, _) = heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await?;
+                if let Some(audit) = &context.audit {
+                    audit.sent(&object);
+                }
                 let answer = actions::create(&call, &catalog, target, object).await?;
                 respond::object(StatusCode::CREATED, &answer, &accept, &context.headers, &call.take_warnings())
             }
@@ -180,6 +183,9 @@ async fn read_object(
         )));
     }
     of_kind(descriptor, &mut object)?;
+    if let Some(audit) = &context.audit {
+        audit.sent(&object);
+    }
     Ok((object, noted, bytes.len()))
 }
 
@@ -361,6 +367,9 @@ async fn update(context: Context, target: Target, request: Request<Body>) -> Res
         let (parts, stream) = request.into_parts();
         let bytes = body::read(stream, &parts.headers, context.plane.shared.config.max_body).await?;
         let (object, _) = heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await?;
+        if let Some(audit) = &context.audit {
+            audit.sent(&object);
+        }
         let object = call.modify(&target, true, |_| Ok(object.clone())).await?;
         crate::objects::update::Changed { object, created: false }
     } else {
@@ -407,6 +416,9 @@ async fn patch(context: Context, target: Target, request: Request<Body>) -> Resu
             return Err(body::unknown(&accepted));
         }
     };
+    if let Some(audit) = context.audit.as_ref().filter(|audit| audit.wants_patches()) {
+        audit.sent_patch(read_patch(&bytes, media == APPLY_PATCH).await?.0);
+    }
     if context.query.has("force") && media != APPLY_PATCH {
         return Err(patch_error("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"));
     }
@@ -440,6 +452,9 @@ async fn delete_options(
     } else {
         heavy::sized(bytes.len(), || body::object(&bytes, &parts.headers)).await?.0
     };
+    if let Some(audit) = context.audit.as_ref().filter(|audit| !bytes.is_empty() && audit.wants_patches()) {
+        audit.sent_patch(options.clone());
+    }
     let query = &context.query;
     if bytes.is_empty() {
         if let Some(seconds) = query.integer("gracePeriodSeconds")? {

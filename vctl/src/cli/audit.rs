@@ -8,13 +8,13 @@ use std::{
 
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use vctl_api::rest::{AuditBreak, AuditEntry, AuditVerification, Page};
+use vctl_api::rest::{AuditBreak, AuditEntry, AuditPolicy, AuditVerification, Page};
 
 use super::{
     Client, Global,
     client::segment,
     error::CliError,
-    output::{Format, show, table},
+    output::{Format, print, show, table},
 };
 
 /// Arguments of `vctl audit`.
@@ -47,6 +47,17 @@ enum Action {
         /// The file
         #[arg(long, short = 'f', value_name = "FILE")]
         file: Option<PathBuf>,
+    },
+    /// Show or set what is recorded of the requests to an environment
+    Policy {
+        /// Name of the environment
+        name: String,
+        /// File (YAML) with a Policy of audit.k8s.io/v1 that is to count
+        #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "default")]
+        file: Option<PathBuf>,
+        /// The server's own policy is to count
+        #[arg(long)]
+        default: bool,
     },
     /// Check that nobody has changed what was written; fails with the first broken entry
     Verify {
@@ -114,6 +125,7 @@ impl Audit {
         match self.action {
             Action::List { filter, limit, output } => list(&client, &filter, limit, output).await,
             Action::Export { filter, format, file } => export(&client, &filter, format, file).await,
+            Action::Policy { name, file, default } => policy(&client, &name, file, default).await,
             Action::Verify { output } => verify(&client, output).await,
         }
     }
@@ -164,6 +176,24 @@ async fn export(client: &Client, filter: &Filter, format: ExportFormat, file: Op
             out.sync_all().map_err(CliError::file(&file))
         }
         None => client.download(&path, |piece| Ok(io::stdout().lock().write_all(piece)?)).await,
+    }
+}
+
+async fn policy(client: &Client, name: &str, file: Option<PathBuf>, default: bool) -> Result<(), CliError> {
+    let path = format!("environments/{}/audit-policy", segment(name));
+    let body: AuditPolicy = match file {
+        Some(file) => {
+            let text = std::fs::read_to_string(&file).map_err(CliError::file(&file))?;
+            let policy = serde_yaml::from_str(&text)
+                .map_err(|e| CliError::Usage(format!("{} does not parse: {e}", file.display())))?;
+            client.put(&path, &AuditPolicy { policy: Some(policy) }).await?
+        }
+        None if default => client.put(&path, &AuditPolicy::default()).await?,
+        None => client.get(&path).await?,
+    };
+    match body.policy {
+        Some(policy) => print(&serde_yaml::to_string(&policy).map_err(|e| CliError::Failed(e.to_string()))?),
+        None => print(&format!("for environment {name} the server's own audit policy counts\n")),
     }
 }
 

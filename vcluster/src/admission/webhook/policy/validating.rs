@@ -3,7 +3,7 @@
 use super::{
     ApiError, Attributes, BUDGET, Declared, Environment, Expression, Policy, Type, Value, Variables, cel, list,
 };
-use crate::admission::name_of;
+use crate::{admission::name_of, objects::Call};
 
 /// Longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 << 10;
@@ -72,7 +72,7 @@ impl ValidatingPolicy {
     }
 
     /// What does not hold: messages with their reasons, by the binding's actions; and what denies a request in any case.
-    fn violations(&self, variables: &Variables) -> (Vec<(String, &'static str)>, Vec<String>) {
+    fn violations(&self, call: &Call, variables: &Variables) -> (Vec<(String, &'static str)>, Vec<String>) {
         let ignore = self.policy.ignore_failure;
         let failed = |why: String| if ignore { Vec::new() } else { vec![(why, "Invalid")] };
         match self.policy.conditions.hold(variables) {
@@ -93,8 +93,10 @@ impl ValidatingPolicy {
         }
         for (key, expression) in &self.annotations {
             match expression.evaluate(&variables, &mut budget) {
-                // There is no audit log to write it to.
-                Ok(value) => tracing::debug!(%key, value = value.as_str().unwrap_or_default(), "an audit annotation"),
+                Ok(value) => match value.as_str() {
+                    Some(text) if !text.is_empty() => call.annotate(key, text),
+                    _ => {}
+                },
                 Err(_) if ignore => {}
                 Err(why) => fatal.push(why.replacen("expression", "valueExpression", 1)),
             }
@@ -124,6 +126,7 @@ pub(in crate::admission::webhook) async fn validate(
     object: &Value,
 ) -> Result<(), ApiError> {
     let mut first: Option<(String, &'static str)> = None;
+    let mut failures = Vec::new();
     let mut deny = |message: String, reason: &'static str| {
         first.get_or_insert((message, reason));
     };
@@ -142,13 +145,16 @@ pub(in crate::admission::webhook) async fn validate(
             };
             for matched in matches {
                 let variables = policy.subject(request, &invocation, object, &matched.params).await?;
-                let (violations, fatal) = validating.violations(&variables);
+                let (violations, fatal) = validating.violations(request.call, &variables);
                 for (message, reason) in violations {
                     for action in &matched.binding.actions {
                         match action.as_str() {
                             "Deny" => deny(format!("{by} denied request: {message}"), reason),
                             "Warn" => request.call.warn(format!("Validation failed for {by}: {message}")),
-                            _ => tracing::debug!(policy = %policy.name, %message, "a policy would refuse a request"),
+                            _ => failures.push(serde_json::json!({
+                                "message": message, "policy": policy.name, "binding": binding.name,
+                                "validationActions": matched.binding.actions,
+                            })),
                         }
                     }
                 }
@@ -157,6 +163,10 @@ pub(in crate::admission::webhook) async fn validate(
                 }
             }
         }
+    }
+    if !failures.is_empty() {
+        let text = Value::from(failures).to_string();
+        request.call.annotate("validation.policy.admission.k8s.io/validation_failure", &text);
     }
     match first {
         Some((message, reason)) => Err(denied(request, object, &message, reason)),
