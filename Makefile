@@ -44,13 +44,15 @@ conformance: setup-tools ## upstream's API conformance behaviours, told again; p
 	@cargo build --locked --package vctl
 	@set -o pipefail; cargo test --quiet --locked --package vctl-tests --test conformance -- --nocapture --test-threads=1 2>&1 | scripts/conformance-count
 
-# The informers' soak is part of `make test` for 20 seconds; so are the kills of the store, 20 and 10 of them.
-soak: setup-tools ## five minutes of informers, kubectl wait and helm --wait under load, cuts, compaction and a kill; 10,000 idle connections; 200 kills of the store
+# The informers' soak is part of `make test` for 20 seconds; so are the kills of the store, 20 and 10 of them, and 3 examples of every REST operation.
+soak: setup-tools ## five minutes of informers, kubectl wait and helm --wait under load, cuts, compaction and a kill; 10,000 idle connections; 60 examples of every REST operation; 200 kills of the store
 	cargo build --locked --release --package vctl
 	VCTL_BIN=$(TARGET)/release/vctl VCTL_SOAK_SECONDS=$(or $(VCTL_SOAK_SECONDS),300) \
 		cargo test --quiet --locked --package vctl-tests --test soak informers -- --nocapture
 	VCTL_BIN=$(CURDIR)/target/release/vctl VCTL_IDLE_CONNECTIONS=$(or $(VCTL_IDLE_CONNECTIONS),10000) \
 		cargo test --quiet --locked --package vctl-tests --test e2e idle_connections -- --nocapture
+	VCTL_BIN=$(TARGET)/release/vctl VCTL_SCHEMATHESIS_EXAMPLES=$(or $(VCTL_SCHEMATHESIS_EXAMPLES),60) \
+		cargo test --quiet --locked --package vctl-tests --test e2e the_rest_api_is_what_its_document_says -- --nocapture
 	VCTL_KILLS=$(or $(VCTL_KILLS),200) cargo test --quiet --locked --package vctl-store survives
 
 bench: ## print the figures of docs/benchmarks.md

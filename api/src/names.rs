@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// so that host names derived from it stay within 63.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(extend("pattern" = "^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$", "examples" = ["my-env"]))]
+#[schemars(extend("pattern" = PATTERN, "examples" = ["my-env"]))]
 pub struct EnvironmentName(String);
 
 /// Why a name was refused.
@@ -26,6 +26,9 @@ pub struct InvalidName {
 }
 
 const MAX: usize = 50;
+
+/// What a name matches, for JSON Schema.
+pub const PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$";
 
 impl EnvironmentName {
     /// Checks and wraps a name.

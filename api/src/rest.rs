@@ -8,6 +8,7 @@ mod lifecycle;
 mod resources;
 mod templates;
 mod usage;
+mod webhooks;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,7 @@ pub use self::{
     resources::*,
     templates::*,
     usage::*,
+    webhooks::*,
 };
 use crate::names::EnvironmentName;
 
@@ -122,6 +124,7 @@ pub enum Phase {
 #[schemars(extend("examples" = [{"name": "my-env", "template": "blank"}]))]
 pub struct CreateEnvironment {
     /// The name asked for. Checked by the server, so that its error can carry a suggestion.
+    #[schemars(regex(pattern = crate::names::PATTERN))]
     pub name: String,
     /// The project it is to belong to.
     #[serde(default = "default_project")]
@@ -170,6 +173,7 @@ pub struct RotateCa {
     pub now: bool,
     /// Seconds for which the old authority still counts: a day when nothing is said, at most 90 days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 7_776_000))]
     pub overlap_seconds: Option<u64>,
 }
 

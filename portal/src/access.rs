@@ -42,7 +42,7 @@ use crate::{
         permission::{Permission, PermissionSet},
         policy::{Limit, Permit, Policy},
     },
-    documents::Documents,
+    documents::{ANY, Documents, unchanged},
     error::Error,
 };
 
@@ -159,12 +159,19 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     })
 }
 
-/// What a change that is based on one revision expects of the document that is there.
+/// What a change that is based on one revision expects of the document that is there; 0 is that of one that is there without having been
+/// written.
 pub(crate) fn expected(current: Revision, wanted: Option<Revision>) -> Result<Expect, Error> {
-    if wanted.is_some_and(|wanted| wanted != current) {
-        return Err(Error::Changed { current });
-    }
+    unchanged(current, wanted)?;
     Ok(if current == 0 { Expect::Absent } else { Expect::Revision(current) })
+}
+
+/// The same of one that may not be there, and is made then. Revision 0 asks for just that.
+pub(crate) fn expected_or_new(current: Option<Revision>, wanted: Option<Revision>) -> Result<Expect, Error> {
+    match current {
+        None if wanted == Some(ANY) => Err(Error::Changed { current: 0 }),
+        current => expected(current.unwrap_or_default(), wanted),
+    }
 }
 
 /// A conflict of a change of one document: somebody else was faster.

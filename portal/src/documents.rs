@@ -337,13 +337,18 @@ pub(crate) fn put<T: Document>(document: &T, expect: Expect) -> Result<Write, Er
     Ok(Write { key: key::<T>(document.name()), expect, value: Some(value.into()) })
 }
 
+/// What `If-Match: *` asks for: any revision of what is there.
+pub(crate) const ANY: Revision = Revision::MAX - 1;
+/// What asks for a revision that nothing ever has.
+pub(crate) const NEVER: Revision = Revision::MAX;
+
 /// What `If-Match` asks for.
 ///
 /// # Errors
 /// [`Error::Changed`] when it is another revision.
 pub(crate) fn unchanged(current: Revision, wanted: Option<Revision>) -> Result<(), Error> {
     match wanted {
-        Some(wanted) if wanted != current => Err(Error::Changed { current }),
+        Some(wanted) if wanted != current && wanted != ANY => Err(Error::Changed { current }),
         _ => Ok(()),
     }
 }

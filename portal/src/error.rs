@@ -61,9 +61,12 @@ pub enum Error {
         /// Names that are near.
         nearest: Vec<String>,
     },
-    /// The body is not what the endpoint takes.
+    /// What was sent cannot be read.
     #[error("{0}")]
     BadRequest(String),
+    /// The body is of a media type that the endpoint does not take.
+    #[error("{0}")]
+    UnsupportedMediaType(&'static str),
     /// The body is too large.
     #[error("the body is larger than the {limit} bytes that are accepted: send less")]
     TooLarge {

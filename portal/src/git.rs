@@ -209,7 +209,7 @@ impl Repository<'_> {
 
 /// Whether this is an address that templates may come from: https, or a repository on the machine of the server.
 pub(crate) fn is_url(url: &str) -> bool {
-    let plain = !url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '"') && url.len() <= 2000;
+    let plain = !url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '"') && url.chars().count() <= 2000;
     let Ok(parsed) = url::Url::parse(url) else { return false };
     let bare = parsed.username().is_empty() && parsed.password().is_none() && parsed.query().is_none();
     let place = match parsed.scheme() {

@@ -42,7 +42,7 @@ use self::openapi::{
 };
 use crate::{Portal, access::permission::Permission};
 
-/// Largest body of a request in bytes. Nothing that the API takes is near it.
+/// Largest body of a request in bytes, unless an endpoint says otherwise. Nothing that the API takes is near it.
 pub const BODY_LIMIT: usize = 1024 * 1024;
 
 /// Who may call an endpoint.
@@ -86,6 +86,7 @@ pub struct Endpoint {
     /// Who may call it.
     pub access: Access,
     describe: fn(&mut Operation<'_>),
+    body_limit: usize,
     handler: axum::routing::MethodRouter<Portal>,
 }
 
@@ -104,7 +105,8 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 fn row(method: &'static str, path: &'static str, access: Access, handler: Handler) -> Endpoint {
-    Endpoint { method, path, access, describe: handler.describe, handler: handler.router }
+    let Handler { router, describe, body_limit } = handler;
+    Endpoint { method, path, access, describe, body_limit, handler: router }
 }
 
 fn pages() -> Vec<Endpoint> {
@@ -185,7 +187,7 @@ fn environments() -> Vec<Endpoint> {
             "POST",
             "/api/v1/environments/{name}/restore",
             platform(P::EnvironmentsRestore),
-            backup::limited(post(backup::restore)),
+            post(backup::restore).limited(backup::BACKUP_LIMIT),
         ),
         row("GET", "/api/v1/usage", each(P::EnvironmentsGet), get(usage::current)),
         row("GET", "/api/v1/environments/{name}/usage", one(P::EnvironmentsGet), get(usage::series)),
@@ -219,7 +221,12 @@ fn platform() -> Vec<Endpoint> {
         row("POST", "/api/v1/reencrypt", platform(P::PlatformReencrypt), post(backup::reencrypt)),
         row("GET", "/api/v1/templates", each(P::TemplatesList), get(api::list_templates)),
         row("GET", "/api/v1/templates/{name}", each(P::TemplatesGet), get(api::get_template)),
-        row("POST", "/api/v1/templates", platform(P::TemplatesPublish), templates::limited(post(templates::publish))),
+        row(
+            "POST",
+            "/api/v1/templates",
+            platform(P::TemplatesPublish),
+            post(templates::publish).limited(templates::TEMPLATE_LIMIT),
+        ),
         row("GET", "/api/v1/templates/{name}/versions", each(P::TemplatesGet), get(templates::versions)),
         row("GET", "/api/v1/template-sources", platform(P::TemplatesPublish), get(sources::list)),
         row("POST", "/api/v1/template-sources", platform(P::TemplatesPublish), post(sources::add)),
@@ -328,18 +335,21 @@ pub(crate) fn router(portal: Portal) -> Router {
     let mut router = Router::new();
     for endpoint in endpoints() {
         let once = endpoint.is_idempotent();
-        let Endpoint { path, access, mut handler, .. } = endpoint;
+        let Endpoint { path, access, body_limit, mut handler, .. } = endpoint;
         if once {
-            handler = handler.layer(middleware::from_fn_with_state(portal.clone(), idempotency::once));
+            let state = (portal.clone(), body_limit);
+            handler = handler.route_layer(middleware::from_fn_with_state(state, idempotency::once));
         }
+        // Around the methods that there are: another one is answered with 405 and those that there are, to everybody alike, since the
+        // document is public.
         let handler = match access {
             Access::Public => handler,
-            Access::SignedIn => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
+            Access::SignedIn => handler.route_layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
             // From the inside out: who is asking is found first.
             Access::Needs(permission, at) => handler
-                .layer(middleware::from_fn_with_state((portal.clone(), permission, at), permit::needs))
-                .layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
-            Access::Page => handler.layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in_page)),
+                .route_layer(middleware::from_fn_with_state((portal.clone(), permission, at), permit::needs))
+                .route_layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
+            Access::Page => handler.route_layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in_page)),
         };
         router = router.route(path, handler);
     }

@@ -26,7 +26,7 @@ use self::{
     sending::Sender,
 };
 use crate::{
-    access::{changed_meanwhile, check_name, expected},
+    access::{changed_meanwhile, check_name, expected_or_new},
     audit::{Subject, entry},
     documents::{Documents, Stored, put, remove},
     environments::Caller,
@@ -122,7 +122,7 @@ impl Webhooks {
         if before.is_none() && self.documents.list::<WebhookDoc>().await?.0.len() >= LIMIT {
             return Err(invalid(format!("there are {LIMIT} webhooks already: delete some first")));
         }
-        let expect = expected(before.as_ref().map_or(0, |b| b.revision), if_revision)?;
+        let expect = expected_or_new(before.as_ref().map(|b| b.revision), if_revision)?;
         let (given, made) = match (settings.secret.take(), &before) {
             (Some(secret), _) => (Some(secret), None),
             (None, Some(_)) => (None, None),
@@ -209,7 +209,7 @@ impl Webhooks {
         if url.scheme() != "https" && !(self.private && url.scheme() == "http") {
             return Err(invalid("the address of a webhook begins with https://".to_owned()));
         }
-        if !url.username().is_empty() || url.password().is_some() || settings.url.len() > 2000 {
+        if !url.username().is_empty() || url.password().is_some() || settings.url.chars().count() > 2000 {
             return Err(invalid("an address has no user or password, and 2000 characters at most".to_owned()));
         }
         let host = url.host_str().unwrap_or_default().to_owned();
@@ -224,7 +224,7 @@ impl Webhooks {
         }
         let names = settings.events.iter().chain(&settings.projects);
         if settings.events.len().max(settings.projects.len()) > 100
-            || names.clone().any(|n| n.is_empty() || n.len() > 256)
+            || names.clone().any(|n| n.is_empty() || n.chars().count() > 256)
         {
             return Err(invalid("`events` and `projects` have 100 names of 1 to 256 characters at most".to_owned()));
         }

@@ -6,6 +6,14 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::names::PATTERN;
+
+/// Text without control characters, for JSON Schema.
+pub(super) const ONE_LINE: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]*$";
+/// A quantity of Kubernetes that is not negative, for JSON Schema; how large it can be is more than a pattern says.
+pub(super) const QUANTITY: &str =
+    "^\\+?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?[0-9]+)?$";
+
 /// Name of the project that always exists, and that environments belong to unless another is named.
 pub const DEFAULT_PROJECT: &str = "default";
 
@@ -30,6 +38,7 @@ pub struct Project {
 #[schemars(extend("examples" = [{"name": "web", "title": "The web team", "quota": {"environments": 10}}]))]
 pub struct CreateProject {
     /// The name asked for: a DNS-1123 label.
+    #[schemars(regex(pattern = PATTERN))]
     pub name: String,
     /// What can be set.
     #[serde(flatten)]
@@ -45,12 +54,15 @@ pub struct ProjectSettings {
     pub title: String,
     /// Who has which role in it.
     #[serde(default)]
+    #[schemars(extend("uniqueItems" = true))]
     pub members: Vec<Member>,
     /// Templates that environments may be made from; empty: all.
     #[serde(default)]
+    #[schemars(inner(length(min = 1, max = 256)))]
     pub allowed_templates: Vec<String>,
     /// Patterns of container images that templates may use, with `*` for any text: `registry.example.com/team/*`; empty: all.
     #[serde(default)]
+    #[schemars(inner(length(min = 1, max = 256)))]
     pub allowed_images: Vec<String>,
     /// What all its environments together may be.
     #[serde(default)]
@@ -67,6 +79,7 @@ pub struct Member {
     /// What the name is a name of.
     pub kind: MemberKind,
     /// Name of the user, group or team.
+    #[schemars(length(min = 1, max = 256), regex(pattern = ONE_LINE))]
     pub name: String,
     /// Name of the role.
     pub role: String,
@@ -96,12 +109,15 @@ pub struct Quota {
     pub awake: Option<u32>,
     /// Processors that templates request in environments that are awake, as a quantity of Kubernetes: `4`, `500m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
     pub cpu: Option<String>,
     /// Memory that they request in environments that are awake: `16Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
     pub memory: Option<String>,
     /// Storage that they claim, asleep or awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
     pub storage: Option<String>,
     /// Environments by template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -252,6 +268,7 @@ pub struct RoleSettings {
 pub struct Platform {
     /// Who has which role everywhere.
     #[serde(default)]
+    #[schemars(extend("uniqueItems" = true))]
     pub members: Vec<Member>,
     /// What each user may have, over all projects.
     #[serde(default)]

@@ -1,10 +1,13 @@
-//! Approvals: rules for what needs one, requests, roles for a time, break-glass; and the webhooks that tell of them.
+//! Approvals: rules for what needs one, requests, roles for a time, break-glass.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CreateEnvironment, EnvironmentKind, Period, UpdateEnvironment};
+use super::{CreateEnvironment, EnvironmentKind, Period, UpdateEnvironment, access::QUANTITY};
+
+/// Text with something in it to read, for JSON Schema.
+const SAYS_SOMETHING: &str = "[^\\s\\x85]";
 
 /// Amounts of resources as Kubernetes writes quantities: `500m`, `8Gi`. What is not named is not said.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,12 +51,15 @@ pub enum Approvers {
 pub struct LargerThan {
     /// More processors than that are requested by what the template makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
     pub cpu: Option<String>,
     /// More memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
     pub memory: Option<String>,
     /// More storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
     pub storage: Option<String>,
     /// Whoever asks would have more environments than that in the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,12 +72,15 @@ pub struct LargerThan {
 pub struct ApprovalRuleSettings {
     /// One line for lists, and for those who have to wait.
     #[serde(default)]
+    #[schemars(length(max = 256))]
     pub title: String,
     /// In these projects; empty: in all. A rule of a project counts in that one alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 200), inner(length(min = 1, max = 256)))]
     pub projects: Vec<String>,
     /// Of these templates; empty: of all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 200), inner(length(min = 1, max = 256)))]
     pub templates: Vec<String>,
     /// Of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,6 +96,7 @@ pub struct ApprovalRuleSettings {
     pub approvers: Approvers,
     /// So many different people have to approve: 1 to 5.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 5))]
     pub approvals: u32,
     /// Whoever asks may approve it themselves, if they are among those who decide.
     #[serde(default)]
@@ -314,6 +324,7 @@ pub struct RequestRole {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
     /// Why.
+    #[schemars(length(max = 2000), regex(pattern = SAYS_SOMETHING))]
     pub reason: String,
 }
 
@@ -323,75 +334,9 @@ pub struct RequestRole {
 pub struct Decide {
     /// Why. A denial, a revocation and a review must say it.
     #[serde(default)]
+    #[schemars(length(max = 2000))]
     pub comment: String,
     /// With `approve`: shorter than was asked for, or than the rule says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
-}
-
-/// Where requests are told of; for administrators of the platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Webhook {
-    /// Unique name.
-    pub name: String,
-    /// What can be set; the secret is never shown.
-    #[serde(flatten)]
-    pub settings: WebhookSettings,
-    /// The last deliveries, newest first.
-    #[serde(default)]
-    pub deliveries: Vec<Delivery>,
-    /// Revision for conditional requests.
-    pub revision: u64,
-}
-
-/// What can be set of a webhook; body of `PUT /api/v1/webhooks/NAME`, which makes it when it is not there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WebhookSettings {
-    /// An address: `https://..`.
-    pub url: String,
-    /// What it is told of: `approval.requested`, `approval.*`, `breakGlass.*`; empty: everything.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<String>,
-    /// Projects that it is told of; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub projects: Vec<String>,
-    /// Bodies are signed with it: `whsec_` and the base64 of 24 to 64 bytes. When none is given for a new one it is made up and shown once; left
-    /// out later it stays.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
-}
-
-/// A notification on its way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Delivery {
-    /// Its id, the same in every try: the header `webhook-id`.
-    pub id: String,
-    /// What it tells.
-    pub event: String,
-    /// When that happened.
-    pub created_at: Timestamp,
-    /// Where it is.
-    pub state: DeliveryState,
-    /// Tries so far.
-    pub attempts: u32,
-    /// The next try.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_at: Option<Timestamp>,
-    /// What the last try came to.
-    #[serde(default)]
-    pub message: String,
-}
-
-/// Where a notification is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum DeliveryState {
-    /// It is tried (again).
-    Pending,
-    /// The receiver has answered with success.
-    Delivered,
-    /// Given up.
-    Failed,
 }

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::access::ONE_LINE;
+
 /// Answer of `POST /api/v1/login-links`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -80,6 +82,7 @@ pub enum KeyVerb {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scopes {
     /// What may be done.
+    #[schemars(length(min = 1))]
     pub verbs: Vec<KeyVerb>,
     /// Only with environments of this project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +98,7 @@ pub struct Scopes {
 #[schemars(extend("examples" = [{"name": "ci", "scopes": {"verbs": ["read"]}, "expiresAt": "2030-01-01T00:00:00Z"}]))]
 pub struct CreateApiKey {
     /// What people call it.
+    #[schemars(length(min = 1, max = 64), regex(pattern = ONE_LINE))]
     pub name: String,
     /// What it may be used for.
     pub scopes: Scopes,
@@ -176,6 +180,7 @@ pub struct CreateEnvironmentToken {
     /// A token that outlives the session or login it was made with, for this many seconds (at most 30 days). None: one of ten minutes,
     /// which ends with that session or login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 60, max = 2_592_000))]
     pub ttl_seconds: Option<u64>,
 }
 

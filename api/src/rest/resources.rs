@@ -6,6 +6,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::access::ONE_LINE;
+use crate::names::PATTERN;
+
 /// What an environment's dependencies are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -107,19 +110,23 @@ pub struct Resource {
 #[schemars(extend("examples" = [{"name": "orders", "kind": "postgres", "host": "db.example.com", "user": "orders", "database": "orders"}]))]
 pub struct AddResource {
     /// Unique name: a DNS-1123 label.
+    #[schemars(regex(pattern = PATTERN))]
     pub name: String,
     /// What it speaks.
     pub kind: ResourceKind,
     /// Host name or address.
+    #[schemars(length(max = 253), regex(pattern = "^[-.:_0-9A-Za-z]+$"))]
     pub host: String,
     /// Port; the kind's usual one when nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// User.
+    /// User; one of a database needs it, and whoever has a password.
     #[serde(default)]
+    #[schemars(regex(pattern = ONE_LINE))]
     pub user: String,
     /// Database.
     #[serde(default)]
+    #[schemars(regex(pattern = ONE_LINE))]
     pub database: String,
     /// Speak TLS.
     #[serde(default)]

@@ -7,6 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Environment, Period};
+use crate::names::PATTERN;
+
+/// The name of a channel, for JSON Schema.
+const CHANNEL: &str = "^[a-z][-a-z0-9]{0,31}$";
 
 /// One version of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +46,7 @@ pub struct PublishTemplate {
     pub files: BTreeMap<String, String>,
     /// The channel it goes to; `stable` unless it is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = CHANNEL))]
     pub channel: Option<String>,
 }
 
@@ -151,8 +156,10 @@ pub struct TemplateSource {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddTemplateSource {
     /// Unique name: a DNS-1123 label.
+    #[schemars(regex(pattern = PATTERN))]
     pub name: String,
-    /// Where it is.
+    /// Where it is: `https://HOST/PATH`, or `file:///PATH` on the machine of the server; without user and password.
+    #[schemars(length(max = 2000), regex(pattern = "^(https://[^\\s\"/?#@]+(/[^\\s\"?]*)?|file:///[^\\s\"?]*)$"))]
     pub url: String,
     /// Directory inside it.
     #[serde(default)]
@@ -168,6 +175,7 @@ pub struct AddTemplateSource {
     pub every: Option<Period>,
     /// User name.
     #[serde(default)]
+    #[schemars(regex(pattern = "^[^:\\x00-\\x1f\\x7f-\\x9f]*$"))]
     pub user: String,
     /// Password or token.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,7 +36,7 @@ pub(super) fn check(
                 ),
             ));
         }
-        if member.name.is_empty() || member.name.len() > 256 || member.name.chars().any(char::is_control) {
+        if member.name.is_empty() || member.name.chars().count() > 256 || member.name.chars().any(char::is_control) {
             return Err(Error::invalid("invalid-member", "a member needs a name of 1 to 256 characters"));
         }
         if member.kind == MemberKind::Team && !policy.teams.contains_key(&member.name) {

@@ -163,7 +163,7 @@ fn check(
         )));
     }
     for text in after.allowed_templates.iter().chain(&after.allowed_images) {
-        if text.is_empty() || text.len() > PATTERN_LIMIT {
+        if text.is_empty() || text.chars().count() > PATTERN_LIMIT {
             return Err(Error::invalid(
                 "invalid-project",
                 format!("names of templates and patterns of images have 1 to {PATTERN_LIMIT} characters"),

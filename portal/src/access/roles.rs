@@ -7,7 +7,7 @@ use super::{
     Access, changed_meanwhile, check_escalation, check_name,
     decide::Scope,
     documents::RoleDoc,
-    expected,
+    expected, expected_or_new,
     permission::PermissionSet,
     policy::{Permit, Policy},
     role::{self, BUILT_IN},
@@ -68,7 +68,7 @@ impl Access {
         let policy = self.policy().await?;
         let stored = policy.roles.get(name);
         let before = stored.map(|s| s.value.settings.clone()).unwrap_or_default();
-        let expect = expected(stored.map_or(0, |s| s.revision), if_revision)?;
+        let expect = expected_or_new(stored.map(|s| s.revision), if_revision)?;
         let document = RoleDoc { name: name.to_owned(), settings };
         let detail = changes(&before, &document.settings)?;
         let action = if stored.is_some() { "role.update" } else { "role.create" };

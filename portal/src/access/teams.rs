@@ -7,7 +7,7 @@ use super::{
     Access, changed_meanwhile, check_escalation, check_name,
     decide::{Place, Scope},
     documents::{TeamDoc, team},
-    expected,
+    expected, expected_or_new,
     permission::Permission,
     policy::{Permit, Policy},
     quota,
@@ -73,7 +73,7 @@ impl Access {
         check_uses(permit, &policy, name)?;
         let stored = policy.teams.get(name);
         let before = stored.map(|s| s.value.settings.clone()).unwrap_or_default();
-        let expect = expected(stored.map_or(0, |s| s.revision), if_revision)?;
+        let expect = expected_or_new(stored.map(|s| s.revision), if_revision)?;
         let document = TeamDoc { name: name.to_owned(), settings };
         let detail = changes(&before, &document.settings)?;
         let action = if stored.is_some() { "team.update" } else { "team.create" };

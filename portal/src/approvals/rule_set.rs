@@ -10,7 +10,7 @@ use super::{
     documents::{RuleDoc, rule},
 };
 use crate::{
-    access::{changed_meanwhile, check_name, expected},
+    access::{changed_meanwhile, check_name, expected, expected_or_new},
     audit::{Subject, entry, record::changes},
     documents::{Stored, put, remove},
     environments::Caller,
@@ -72,7 +72,7 @@ impl Approvals {
             return Err(Error::invalid("invalid-rule", format!("there are {LIMIT} rules already: delete some first")));
         }
         let before = stored.map(|s| s.value.settings.clone()).unwrap_or_default();
-        let expect = expected(stored.map_or(0, |s| s.revision), if_revision)?;
+        let expect = expected_or_new(stored.map(|s| s.revision), if_revision)?;
         let document = RuleDoc { key, name: name.to_owned(), project: project.map(str::to_owned), settings };
         let detail = changes(&before, &document.settings)?;
         let subject = Subject::of_project(name, project.unwrap_or_default());
@@ -119,7 +119,7 @@ fn check(project: Option<&str>, settings: &ApprovalRuleSettings) -> Result<(), E
     }
     let names = settings.projects.iter().chain(&settings.templates);
     if settings.projects.len().max(settings.templates.len()) > 200
-        || names.clone().any(|n| n.is_empty() || n.len() > 256)
+        || names.clone().any(|n| n.is_empty() || n.chars().count() > 256)
     {
         return invalid("`projects` and `templates` have 200 names of 1 to 256 characters at most".to_owned());
     }

@@ -70,7 +70,7 @@ impl Auth {
         let now = self.clock.now();
         let invalid = |why: &str| Error::invalid("invalid-api-key", why);
         let CreateApiKey { name, mut scopes, expires_at } = request;
-        if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
+        if name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
             return Err(invalid("name must be 1 to 64 characters"));
         }
         scopes.verbs.sort_unstable();

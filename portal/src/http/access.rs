@@ -16,7 +16,7 @@ use vctl_api::rest::{
 use super::{
     body::{IfMatch, JsonBody, Tagged, or_current, tagged},
     listing::{Listing, Paged},
-    openapi::answers::Created,
+    openapi::answers::{Created, OfNamed},
     requester::Requester,
 };
 use crate::{
@@ -28,7 +28,9 @@ use crate::{
 /// Query of what one may do: in a project, with an environment, or (neither) on the platform.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct PermissionsQuery {
+    /// In this project.
     project: Option<String>,
+    /// With this environment; not together with a project.
     environment: Option<String>,
 }
 
@@ -36,7 +38,7 @@ pub(super) async fn permissions(
     State(portal): State<Portal>,
     Extension(permit): Extension<Permit>,
     query: Result<Query<PermissionsQuery>, QueryRejection>,
-) -> Result<Json<Permissions>, Error> {
+) -> Result<OfNamed<Json<Permissions>>, Error> {
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let set = match (query.project, query.environment) {
         (None, None) => permit.at(Scope::Platform),
@@ -46,10 +48,10 @@ pub(super) async fn permissions(
         }
         (None, Some(name)) => permit.on(&portal.inner().environments.seen(&permit, &name).await?.value),
         (Some(_), Some(_)) => {
-            return Err(Error::BadRequest("say either project or environment, not both".to_owned()));
+            return Err(Error::invalid("ambiguous-place", "say either project or environment, not both"));
         }
     };
-    Ok(Json(Permissions { permissions: set.iter().map(|p| p.as_str().to_owned()).collect() }))
+    Ok(OfNamed(Json(Permissions { permissions: set.iter().map(|p| p.as_str().to_owned()).collect() })))
 }
 
 pub(super) async fn list_projects(

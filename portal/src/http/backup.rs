@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::{DefaultBodyLimit, Path, Query, State, rejection::QueryRejection},
+    extract::{Path, Query, State, rejection::QueryRejection},
     response::IntoResponse,
 };
 use futures::stream;
@@ -15,10 +15,7 @@ use serde::Deserialize;
 use vctl_api::rest::{Compacted, Environment, Reencrypted};
 use vctl_store::{BackupEncoder, Tenant};
 
-use super::{
-    openapi::{answers::File, handler::Handler},
-    requester::Requester,
-};
+use super::{openapi::answers::File, requester::Requester};
 use crate::{
     Portal,
     audit::{from_source, source},
@@ -27,12 +24,7 @@ use crate::{
 };
 
 /// Largest backup that is restored, in bytes: it is held in memory until it has been found whole.
-const BACKUP_LIMIT: usize = 1 << 30;
-
-/// With the limit of backups.
-pub(super) fn limited(handler: Handler) -> Handler {
-    handler.map(|handler| handler.layer(DefaultBodyLimit::max(BACKUP_LIMIT)))
-}
+pub(super) const BACKUP_LIMIT: usize = 1 << 30;
 
 fn stream_of(body: Body) -> File {
     File(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::Change;
 
+use super::guard;
 use crate::{
     Portal,
     access::policy::Permit,
@@ -33,7 +34,8 @@ pub(super) struct EventsQuery {
     last_event_id: Option<String>,
 }
 
-/// Streams changes from now on, or from after `Last-Event-ID`. Ends when the server stops. The first thing that is sent is the id of where
+/// Streams changes from now on, or from after `Last-Event-ID`. Ends when the server stops, and instead of a change that comes after the caller's
+/// credential has ended. The first thing that is sent is the id of where
 /// it begins, without an event: a connection that breaks before anything has happened goes on from there.
 pub(super) async fn stream(
     State(portal): State<Portal>,
@@ -42,7 +44,8 @@ pub(super) async fn stream(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, axum::Error>>>, Error> {
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
-    let header = headers.get("last-event-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
+    // One that is no text is none of ours either.
+    let header = headers.get("last-event-id").map(|v| v.to_str().unwrap_or("?").to_owned());
     let since = match header.or(query.last_event_id).filter(|id| !id.is_empty()) {
         None => Since::Now,
         // An id that is none of ours: what was missed is not known.
@@ -54,6 +57,12 @@ pub(super) async fn stream(
     let event = |(position, change): (Position, Change)| {
         Event::default().event("change").id(position.to_string()).json_data(change)
     };
+    // Who asks is looked up for every change, as it is for every request.
+    let changes = stream::unfold((portal, headers, Box::pin(changes)), |(portal, headers, mut changes)| async move {
+        let change = changes.next().await?;
+        guard::authenticate(&portal, &headers).await.ok()?;
+        Some((change, (portal, headers, changes)))
+    });
     let events = stream::once(async { Ok(begin) }).chain(changes.map(event));
     let events = events.take_until(async move { tasks.cancelled().await });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))

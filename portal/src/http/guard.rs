@@ -165,7 +165,8 @@ pub(crate) async fn signed_in_page(State(portal): State<Portal>, mut request: Re
     }
 }
 
-async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, Error> {
+/// Who sends a request with these headers.
+pub(super) async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, Error> {
     let auth = &portal.inner().auth;
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let token = value

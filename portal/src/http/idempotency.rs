@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use vctl_store::{Expect, Revision, StoreError};
 
-use super::{BODY_LIMIT, openapi::answers::Secret};
+use super::{body::TIME_LIMIT, openapi::answers::Secret};
 use crate::{
     Portal,
     audit::{from_source, source},
@@ -33,6 +33,8 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// Longest key, in bytes.
 const KEY_LIMIT: usize = 255;
+/// Largest answer that is kept, in bytes.
+const ANSWER_LIMIT: usize = 256 * 1024;
 /// Headers of an answer that are given again.
 const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ETAG];
 
@@ -56,8 +58,11 @@ pub(crate) struct OnceDoc {
 struct Answered {
     status: u16,
     headers: Vec<(String, String)>,
-    /// None when it had a secret, which is kept nowhere.
+    /// None when it had a secret, which is kept nowhere, or was larger than [`ANSWER_LIMIT`].
     body: Option<String>,
+    /// It was larger.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    large: bool,
 }
 
 impl Document for OnceDoc {
@@ -89,22 +94,39 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
 }
 
 /// Does a request with a key once.
-pub(super) async fn once(State(portal): State<Portal>, request: Request, next: Next) -> Response {
+pub(super) async fn once(
+    State((portal, body_limit)): State<(Portal, usize)>,
+    request: Request,
+    next: Next,
+) -> Response {
     match key(request.headers()) {
         Ok(None) => next.run(request).await,
         Ok(Some(key)) => {
             let key = key.to_owned();
-            keyed(portal, &key, request, next).await.unwrap_or_else(IntoResponse::into_response)
+            let done = match whole(request, body_limit).await {
+                Ok(request) => keyed(portal, &key, request, next).await,
+                Err(e) => Err(e),
+            };
+            done.unwrap_or_else(IntoResponse::into_response)
         }
         Err(e) => e.into_response(),
     }
 }
 
-async fn keyed(portal: Portal, key: &str, request: Request, next: Next) -> Result<Response, Error> {
+/// The request with its body, which is what makes it the same one when it comes again.
+async fn whole(request: Request, limit: usize) -> Result<Request<Bytes>, Error> {
+    let (parts, body) = request.into_parts();
+    let body = tokio::time::timeout(TIME_LIMIT, to_bytes(body, limit))
+        .await
+        .map_err(|_| Error::BadRequest(format!("the body did not arrive within {} s", TIME_LIMIT.as_secs())))?
+        .map_err(|_| Error::TooLarge { limit })?;
+    Ok(Request::from_parts(parts, body))
+}
+
+async fn keyed(portal: Portal, key: &str, request: Request<Bytes>, next: Next) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let wired = || Error::Internal("an idempotency key is looked at before who asks".to_owned());
     let user = parts.extensions.get::<Identity>().ok_or_else(wired)?.user.clone();
-    let body = to_bytes(body, BODY_LIMIT).await.map_err(|_| Error::TooLarge { limit: BODY_LIMIT })?;
     let digests = (digest([user.as_bytes(), key.as_bytes()]), request_digest(&parts, &body));
     let inner = portal.inner();
     inner.once.clean_up(&inner.environments.documents, inner.clock.now()).await?;
@@ -180,6 +202,13 @@ async fn begin(portal: &Portal, (digest, request): (String, String)) -> Result<B
 
 fn replay(answer: Answered) -> Result<Response, Error> {
     let Some(body) = answer.body else {
+        if answer.large {
+            return Err(Error::Conflict(
+                "the first request with this Idempotency-Key was done, and its answer is too large to be kept: see what there is now, or \
+                 take a new key"
+                    .to_owned(),
+            ));
+        }
         return Err(Error::Conflict(
             "this was made for the first request with this Idempotency-Key, and its secret is shown only once: make another one with a \
              new key, and delete the first if its answer was lost"
@@ -208,7 +237,8 @@ async fn finish(documents: &Documents, (doc, revision): (OnceDoc, Revision), res
     }
     let secret = response.extensions().get::<Secret>().is_some();
     let (parts, body) = response.into_parts();
-    let bytes = match to_bytes(body, BODY_LIMIT).await {
+    // Made by ourselves, and in memory.
+    let bytes = match to_bytes(body, usize::MAX).await {
         Ok(bytes) => bytes,
         Err(e) => {
             forget(documents, &doc, expect).await;
@@ -217,8 +247,10 @@ async fn finish(documents: &Documents, (doc, revision): (OnceDoc, Revision), res
         }
     };
     let header = |name: &HeaderName| Some((name.to_string(), parts.headers.get(name)?.to_str().ok()?.to_owned()));
-    let body = (!secret).then(|| String::from_utf8_lossy(&bytes).into_owned());
-    let answer = Answered { status: parts.status.as_u16(), headers: KEPT.iter().filter_map(header).collect(), body };
+    let large = bytes.len() > ANSWER_LIMIT;
+    let body = (!secret && !large).then(|| String::from_utf8_lossy(&bytes).into_owned());
+    let headers = KEPT.iter().filter_map(header).collect();
+    let answer = Answered { status: parts.status.as_u16(), headers, body, large: large && !secret };
     let doc = OnceDoc { answer: Some(answer), ..doc };
     let kept = match put(&doc, expect) {
         Ok(write) => documents.transact(vec![write]).await.map_err(Error::from),

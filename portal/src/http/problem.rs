@@ -22,6 +22,7 @@ pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::Changed { .. } | Error::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
         Error::Invalid { kind, .. } => (StatusCode::UNPROCESSABLE_ENTITY, kind),
         Error::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request"),
+        Error::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
         Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
         Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
         Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

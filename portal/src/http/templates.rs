@@ -2,14 +2,14 @@
 
 use axum::{
     Extension,
-    extract::{DefaultBodyLimit, Path, State},
+    extract::{Path, State},
 };
 use vctl_api::rest::{PublishTemplate, TemplateVersion};
 
 use super::{
     body::JsonBody,
     listing::{Listing, Paged},
-    openapi::{answers::Created, handler::Handler},
+    openapi::answers::Created,
     requester::Requester,
 };
 use crate::{
@@ -19,12 +19,7 @@ use crate::{
 };
 
 /// Largest template that is published, as JSON, in bytes.
-const TEMPLATE_LIMIT: usize = 16 << 20;
-
-/// With the limit of templates.
-pub(super) fn limited(handler: Handler) -> Handler {
-    handler.map(|handler| handler.layer(DefaultBodyLimit::max(TEMPLATE_LIMIT)))
-}
+pub(super) const TEMPLATE_LIMIT: usize = 16 << 20;
 
 pub(super) async fn publish(
     State(portal): State<Portal>,

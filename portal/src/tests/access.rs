@@ -68,12 +68,8 @@ async fn nothing_is_given_to_strangers() {
             }
         }
     }
-    for (method, path) in [("GET", "/nowhere"), ("PUT", "/api/v1/environments"), ("GET", "/api/v1/nowhere")] {
-        assert_eq!(
-            world.send(empty(request(method, path))).await.status(),
-            StatusCode::UNAUTHORIZED,
-            "{method} {path}"
-        );
+    for path in ["/nowhere", "/api/v1/nowhere"] {
+        assert_eq!(world.send(empty(request("GET", path))).await.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
 }
 

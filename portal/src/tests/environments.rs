@@ -29,8 +29,9 @@ async fn bad_input_is_refused_with_what_would_be_right() {
     assert_eq!(problem["nearest"], json!(["replicas"]));
     let wrong = json!({"name": "e", "template": "team-x", "parameters": {"replicas": "lots"}});
     refused(&world, wrong, S::UNPROCESSABLE_ENTITY, "invalid-parameter").await;
-    refused(&world, json!({"name": "e"}), S::BAD_REQUEST, "bad-request").await;
-    refused(&world, json!({"name": "e", "template": "blank", "colour": 1}), S::BAD_REQUEST, "bad-request").await;
+    refused(&world, json!({"name": "e"}), S::UNPROCESSABLE_ENTITY, "invalid-body").await;
+    let wrong = json!({"name": "e", "template": "blank", "colour": 1});
+    refused(&world, wrong, S::UNPROCESSABLE_ENTITY, "invalid-body").await;
     let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
     assert_eq!(audit["items"], json!([]), "a refused request changes nothing");
 }

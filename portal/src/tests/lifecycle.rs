@@ -222,7 +222,7 @@ async fn it_warns_can_be_extended_and_is_deleted() {
     let (status, problem) = world.call("POST", path, Some(extend("21h"))).await;
     assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-expiry".into()));
     assert!(problem["detail"].as_str().expect("detail").contains("at most 20h"), "{problem}");
-    assert_eq!(world.call("POST", path, Some(extend("soon"))).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(world.call("POST", path, Some(extend("soon"))).await.0, StatusCode::UNPROCESSABLE_ENTITY);
     let (status, environment) = world.call("POST", path, Some(extend("20h"))).await;
     assert_eq!((status, &environment["lifecycle"]["expiresAt"]), (StatusCode::OK, &"2026-01-03T08:04:05Z".into()));
     assert!(environment["lifecycle"]["expiryWarnedAt"].is_null());

@@ -1,5 +1,7 @@
 //! What holds for the whole REST API: its OpenAPI document, pages, entity tags, idempotency keys, and the form of errors.
 
+mod requests;
+
 use std::collections::BTreeSet;
 
 use axum::body::Body;
@@ -117,7 +119,7 @@ async fn every_error_is_a_problem_document() {
         ("POST", "/api/v1/environments", Some(&large), 413),
         ("GET", "/api/v1/environments?limit=no", None, 400),
         ("GET", "/api/v1/environments/%ff", None, 400),
-        ("POST", "/api/v1/environments", None, 400),
+        ("POST", "/api/v1/environments", None, 415),
     ];
     for (method, path, body, expected) in cases {
         let (status, headers, problem) = with(&world, method, path, &[], body).await;
@@ -286,6 +288,34 @@ async fn a_stream_of_changes_says_first_where_it_begins() {
     world.create("env", "blank").await;
     let resumed = begin(&[("last-event-id", &position)]).await;
     assert!(resumed.contains("\"env\""), "{resumed}");
-    let lost = begin(&[("last-event-id", "of another server")]).await;
-    assert!(lost.contains("reset"), "{lost}");
+    for unknown in ["of another server", "\u{ff}", "1.99999", "1.2.3.4", "-1"] {
+        let lost = begin(&[("last-event-id", unknown)]).await;
+        assert!(lost.contains("reset"), "{unknown}: {lost}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_changes_ends_with_the_credential_that_it_was_asked_for_with() {
+    let world = World::new();
+    let expires = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1)).to_string();
+    let body = json!({"name": "ci", "scopes": {"verbs": ["read"]}, "expiresAt": expires});
+    let (status, key) = world.call("POST", "/api/v1/api-keys", Some(body)).await;
+    assert_eq!(status, StatusCode::CREATED, "{key}");
+    let token = key["token"].as_str().expect("a token");
+    let request = Request::builder().uri("/api/v1/events").header("authorization", format!("Bearer {token}"));
+    let response = world.send(request.body(Body::empty()).expect("request")).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut stream = response.into_body();
+    stream.frame().await.expect("where it begins").expect("a frame");
+    world.create("one", "blank").await;
+    let frame = stream.frame().await.expect("a change").expect("a frame");
+    assert!(String::from_utf8_lossy(frame.data_ref().expect("data")).contains("\"one\""));
+    let (status, _) =
+        world.call("DELETE", &format!("/api/v1/api-keys/{}", key["id"].as_str().expect("an id")), None).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    world.create("two", "blank").await;
+    while let Some(frame) = stream.frame().await {
+        let frame = frame.expect("a frame");
+        assert!(!String::from_utf8_lossy(frame.data_ref().expect("data")).contains("\"two\""));
+    }
 }

@@ -24,6 +24,7 @@ mod oidc;
 mod postgres;
 mod readme;
 mod resources;
+mod rest_api;
 mod rotate_ca;
 mod secrets;
 mod sign_in;

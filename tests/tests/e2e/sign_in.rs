@@ -13,7 +13,7 @@ use crate::company::{Company, SECRET};
 pub(crate) struct Browser {
     http: reqwest::Client,
     runtime: tokio::runtime::Runtime,
-    cookies: BTreeMap<(String, String), String>,
+    pub(crate) cookies: BTreeMap<(String, String), String>,
 }
 
 pub(crate) struct Page {

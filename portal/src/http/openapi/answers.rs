@@ -127,6 +127,22 @@ impl<T: JsonSchema> Gives for ShownOnce<T> {
     }
 }
 
+/// An answer about something that the query names: 404 when that is not there.
+pub(crate) struct OfNamed<T>(pub(crate) T);
+
+impl<T: IntoResponse> IntoResponse for OfNamed<T> {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl<T: Gives> Gives for OfNamed<T> {
+    fn gives(operation: &mut Operation<'_>) {
+        T::gives(operation);
+        operation.fails(StatusCode::NOT_FOUND);
+    }
+}
+
 /// A file.
 pub(crate) struct File(pub(crate) Response);
 

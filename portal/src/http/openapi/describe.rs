@@ -17,6 +17,8 @@ use crate::http::{body::JsonBody, requester::Requester};
 /// One operation of the document, while it is made.
 pub(crate) struct Operation<'g> {
     schemas: &'g mut SchemaGenerator,
+    /// It changes nothing.
+    pub(crate) reads: bool,
     pub(super) parameters: Vec<Value>,
     pub(super) request_body: Option<Value>,
     /// Answers by status; 0 is whatever status there is.
@@ -26,8 +28,9 @@ pub(crate) struct Operation<'g> {
 }
 
 impl<'g> Operation<'g> {
-    pub(super) fn new(schemas: &'g mut SchemaGenerator) -> Self {
-        Self { schemas, parameters: Vec::new(), request_body: None, responses: BTreeMap::new(), problems: Vec::new() }
+    pub(super) fn new(schemas: &'g mut SchemaGenerator, reads: bool) -> Self {
+        let (parameters, problems) = (Vec::new(), Vec::new());
+        Self { schemas, reads, parameters, request_body: None, responses: BTreeMap::new(), problems }
     }
 
     /// A parameter in the query or a header.
@@ -150,6 +153,7 @@ impl Takes for Bytes {
 impl<T: JsonSchema> Takes for JsonBody<T> {
     fn takes(operation: &mut Operation<'_>) {
         operation.takes_body::<T>("application/json");
+        operation.fails(StatusCode::UNSUPPORTED_MEDIA_TYPE);
         operation.fails(StatusCode::UNPROCESSABLE_ENTITY);
     }
 }

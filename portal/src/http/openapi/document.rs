@@ -80,7 +80,7 @@ fn bound(value: &mut Value) {
 
 const DESCRIPTION: &str = "Errors are `application/problem+json`. Every answer has an `X-Request-Id`. Lists are pages: `limit`, `cursor` \
     and `sort`; `next` and the `Link` header say where the next one is. What can be edited has an `ETag`; a change with `If-Match` is \
-    refused with 412, and what is there now, when somebody else was faster. A `POST` with an `Idempotency-Key` is done once. \
+    refused with 412, and what is there now, when somebody else was faster; with `If-None-Match: *` it only makes what is not there yet. A `POST` with an `Idempotency-Key` is done once. \
     `x-permission` is what the caller needs, `x-permission-at` where.";
 
 /// A path as OpenAPI writes it.
@@ -89,7 +89,7 @@ fn path(path: &str) -> String {
 }
 
 fn operation(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
-    let mut operation = Operation::new(schemas);
+    let mut operation = Operation::new(schemas, endpoint.method == "GET");
     (endpoint.describe)(&mut operation);
     let names = parameters(endpoint.path);
     let api = endpoint.path.starts_with("/api/v1/");
@@ -175,7 +175,10 @@ fn parameter(name: &str, tag: &str) -> Value {
         None if name == "user" => ("Id of the user.", name),
         None => ("Its name.", name),
     };
-    let schema = json!({"type": "string", "minLength": 1});
+    let mut schema = json!({"type": "string", "minLength": 1});
+    if matches!(name, "name" | "rule") && tag != "templates" {
+        schema["pattern"] = vctl_api::names::PATTERN.into();
+    }
     let mut parameter = json!({"in": "path", "name": name, "required": true, "description": text, "schema": schema});
     let example = match (tag, name) {
         ("environments", "name") => Some("my-env"),

@@ -2,23 +2,26 @@
 //! what a handler takes and gives is described.
 
 use axum::{
+    extract::DefaultBodyLimit,
     handler::Handler as Handles,
     routing::{self, MethodFilter, MethodRouter},
 };
 
 use super::describe::{Describe, Operation};
-use crate::Portal;
+use crate::{Portal, http::BODY_LIMIT};
 
 /// A handler for one method.
 pub(crate) struct Handler {
     pub(crate) router: MethodRouter<Portal>,
     pub(crate) describe: fn(&mut Operation<'_>),
+    /// Largest body in bytes.
+    pub(crate) body_limit: usize,
 }
 
 impl Handler {
-    /// With something around it that changes nothing of what is described.
-    pub(crate) fn map(self, change: impl FnOnce(MethodRouter<Portal>) -> MethodRouter<Portal>) -> Self {
-        Self { router: change(self.router), ..self }
+    /// With another limit of its body, in bytes.
+    pub(crate) fn limited(self, body_limit: usize) -> Self {
+        Self { router: self.router.layer(DefaultBodyLimit::max(body_limit)), body_limit, ..self }
     }
 }
 
@@ -27,7 +30,7 @@ where
     H: Handles<T, Portal> + Describe<A>,
     T: 'static,
 {
-    Handler { router: routing::on(filter, handler), describe: H::describe }
+    Handler { router: routing::on(filter, handler), describe: H::describe, body_limit: BODY_LIMIT }
 }
 
 macro_rules! methods {
@@ -38,7 +41,7 @@ macro_rules! methods {
             T: 'static,
         {
             // GET answers HEAD too, as in axum.
-            Handler { router: routing::$method(handler), describe: H::describe }
+            Handler { router: routing::$method(handler), describe: H::describe, body_limit: BODY_LIMIT }
         }
     )*};
 }
