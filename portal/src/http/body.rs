@@ -42,6 +42,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Serialize> FromRequest<S> for JsonBod
         if !json {
             return Err(Error::UnsupportedMediaType("send the body as application/json"));
         }
+        let encoding = request.headers().get(header::CONTENT_ENCODING);
+        if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Err(Error::UnsupportedMediaType("send the body as it is, without a Content-Encoding"));
+        }
         let bytes = tokio::time::timeout(TIME_LIMIT, Bytes::from_request(request, state))
             .await
             .map_err(|_| Error::BadRequest(format!("the body did not arrive within {} s", TIME_LIMIT.as_secs())))?

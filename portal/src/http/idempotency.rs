@@ -21,7 +21,7 @@ use super::{body::TIME_LIMIT, openapi::answers::Secret};
 use crate::{
     Portal,
     audit::{from_source, source},
-    auth::Identity,
+    auth::{Credential, Identity},
     documents::{Document, Documents, put, remove},
     error::Error,
 };
@@ -38,7 +38,7 @@ const ANSWER_LIMIT: usize = 256 * 1024;
 /// Headers of an answer that are given again.
 const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ETAG];
 
-/// What is kept of a request with a key. Named by the digest of who asked and the key.
+/// What is kept of a request with a key. Named by the digest of who asked, by which API key, and the key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OnceDoc {
@@ -83,7 +83,11 @@ fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
 
 /// The key of a request, when it has one.
 fn key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
-    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    let mut values = headers.get_all(HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Error::BadRequest("there are several Idempotency-Keys: send one".to_owned()));
+    }
     let key = value
         .to_str()
         .ok()
@@ -126,8 +130,14 @@ async fn whole(request: Request, limit: usize) -> Result<Request<Bytes>, Error> 
 async fn keyed(portal: Portal, key: &str, request: Request<Bytes>, next: Next) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let wired = || Error::Internal("an idempotency key is looked at before who asks".to_owned());
-    let user = parts.extensions.get::<Identity>().ok_or_else(wired)?.user.clone();
-    let digests = (digest([user.as_bytes(), key.as_bytes()]), request_digest(&parts, &body));
+    let identity = parts.extensions.get::<Identity>().ok_or_else(wired)?;
+    // An API key may do less than its user: what others have done is not for it.
+    let by = match &identity.credential {
+        Credential::ApiKey { id, .. } => id.as_str(),
+        _ => "",
+    };
+    let named = digest([identity.user.as_bytes(), by.as_bytes(), key.as_bytes()]);
+    let digests = (named, request_digest(&parts, &body));
     let inner = portal.inner();
     inner.once.clean_up(&inner.environments.documents, inner.clock.now()).await?;
     let noted = match begin(&portal, digests).await? {
@@ -135,7 +145,7 @@ async fn keyed(portal: Portal, key: &str, request: Request<Bytes>, next: Next) -
         Begun::At(noted) => noted,
     };
     let (send, receive) = tokio::sync::oneshot::channel();
-    let (documents, source) = (inner.environments.documents.clone(), source());
+    let (documents, source, given_up) = (inner.environments.documents.clone(), source(), noted.clone());
     let request = Request::from_parts(parts, Body::from(body));
     inner.tasks.spawn("a request with an idempotency key", async move {
         let response = from_source(source, next.run(request)).await;
@@ -143,7 +153,14 @@ async fn keyed(portal: Portal, key: &str, request: Request<Bytes>, next: Next) -
         // Its client may have gone.
         let _ = send.send(response);
     });
-    receive.await.map_err(|_| Error::Internal("a request was given up".to_owned()))
+    match receive.await {
+        Ok(response) => Ok(response),
+        // It has panicked: nobody is at it any more, and whoever asks again is not to wait for an answer.
+        Err(_) => {
+            forget(&inner.environments.documents, &given_up.0, Expect::Revision(given_up.1)).await;
+            Err(Error::Internal("a request was given up".to_owned()))
+        }
+    }
 }
 
 fn request_digest(parts: &Parts, body: &Bytes) -> String {

@@ -178,7 +178,7 @@ impl<T: Listed> Listing<T> {
 
 fn limit(text: &str) -> Result<usize, Error> {
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT).contains(limit));
-    limit.ok_or_else(|| Error::BadRequest(format!("limit is a number from 1 to {LIMIT}, not {text:?}")))
+    limit.ok_or_else(|| Error::BadRequest(format!("limit is a number from 1 to {LIMIT}, not {:?}", shown(text))))
 }
 
 /// `name`, or `-name` for the other way round.
@@ -189,8 +189,13 @@ fn order<T: Listed>(text: &str) -> Result<(usize, bool), Error> {
         let names: Vec<&str> = T::COLUMNS.iter().map(|column| column.name).collect();
         let near = nearest(name, names.iter().copied());
         let near = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
-        Error::BadRequest(format!("it cannot be sorted by {name:?}, but by {}{near}", names.join(", ")))
+        Error::BadRequest(format!("it cannot be sorted by {:?}, but by {}{near}", shown(name), names.join(", ")))
     })
+}
+
+/// As much of what was sent as is needed to see what it is.
+fn shown(text: &str) -> String {
+    text.chars().take(TEXT_LIMIT).collect()
 }
 
 impl<T: Listed> Takes for Listing<T> {

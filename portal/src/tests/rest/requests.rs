@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::{Request, StatusCode};
 use serde_json::json;
 
 use super::{KEY, sent, with};
-use crate::{http::endpoints, testing::World};
+use crate::{
+    http::endpoints,
+    testing::{SignedIn, World, as_somebody},
+};
 
 #[tokio::test]
 async fn a_method_that_is_not_there_is_told_the_ones_that_are_to_everybody_alike() {
@@ -85,6 +89,11 @@ async fn a_body_of_another_form_is_told_apart_from_what_is_no_json() {
         let (status, _, _) = sent(&world, request.body(Body::from(body)).expect("request")).await;
         assert_eq!(status.as_u16(), expected, "{media_type:?}");
     }
+    let (status, _, _) = with(&world, "POST", path, &[("content-encoding", "gzip")], Some("{}")).await;
+    assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let keys = [(KEY, "a"), (KEY, "b")];
+    let (status, _, _) = with(&world, "POST", path, &keys, Some("{}")).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "two keys");
     // A list is not an object with its fields in their order, and an object is not the name of a choice.
     for (method, path, body) in [
         ("PUT", "/api/v1/teams/ops", r#"{"quota": [1, null]}"#),
@@ -177,4 +186,103 @@ async fn a_large_template_can_be_published_with_a_key() {
     let (status, _, problem) =
         with(&world, "POST", "/api/v1/projects", &[(KEY, "l")], Some(&format!("{{\"name\": {body:?}}}"))).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{problem}");
+}
+
+#[tokio::test]
+async fn a_key_is_for_whoever_sends_it_alone() {
+    let world = World::new();
+    let (ann, ben) = (world.sign_in("ann", &[]).await, world.sign_in("ben", &[]).await);
+    let both = json!([{"kind": "user", "name": "ann", "role": "developer"}, {"kind": "user", "name": "ben", "role": "developer"}]);
+    world.call("POST", "/api/v1/projects", Some(json!({"name": "web", "members": both}))).await;
+    let create = json!({"name": "env", "template": "blank", "project": "web"});
+    let as_whom = async |who: &SignedIn| {
+        let mut request = as_somebody(Some(who), "POST", "/api/v1/environments", Some(create.clone()));
+        request.headers_mut().insert(KEY, "k".parse().expect("a value"));
+        sent(&world, request).await
+    };
+    assert_eq!(as_whom(&ann).await.0, StatusCode::CREATED);
+    let (status, headers, _) = as_whom(&ann).await;
+    assert_eq!((status, headers.contains_key("idempotency-replayed")), (StatusCode::CREATED, true));
+    let (status, headers, problem) = as_whom(&ben).await;
+    assert_eq!((status, headers.contains_key("idempotency-replayed")), (StatusCode::CONFLICT, false), "{problem}");
+    // A key for programs is not told what its owner was.
+    let expires = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1)).to_string();
+    let scopes = json!({"verbs": ["read", "write"], "project": "other"});
+    let made = json!({"name": "ci", "scopes": scopes, "expiresAt": expires});
+    let (_, made) = world.call_as(Some(&ann), "POST", "/api/v1/api-keys", Some(made)).await;
+    let mut request = as_somebody(None, "POST", "/api/v1/environments", Some(create.clone()));
+    let token = format!("Bearer {}", made["token"].as_str().expect("a token"));
+    request.headers_mut().insert("authorization", token.parse().expect("a value"));
+    request.headers_mut().insert(KEY, "k".parse().expect("a value"));
+    let (status, headers, problem) = sent(&world, request).await;
+    assert!(status.is_client_error() && !headers.contains_key("idempotency-replayed"), "{status} {problem}");
+    // Somebody who has lost what they may is not told what they did.
+    world.call("PUT", "/api/v1/projects/web", Some(json!({}))).await;
+    let update = async |who: &SignedIn| {
+        let mut request = as_somebody(Some(who), "POST", "/api/v1/environments/env/sleep", None);
+        request.headers_mut().insert(KEY, "k".parse().expect("a value"));
+        sent(&world, request).await.0
+    };
+    assert_eq!(update(&ben).await, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_was_tampered_with_is_refused_or_finds_nothing() {
+    let world = World::new();
+    for name in ["a", "b", "c"] {
+        world.create(name, "blank").await;
+    }
+    let (_, _, page) = with(&world, "GET", "/api/v1/environments?limit=1", &[], None).await;
+    let next = page["next"].as_str().expect("a cursor").to_owned();
+    let cursor = |json: &str| BASE64_URL_SAFE_NO_PAD.encode(json);
+    let long = "x".repeat(20_000);
+    for (cursor, expected) in [
+        (next.clone(), 200),
+        (next[1..].to_owned(), 422),
+        (format!("{next}="), 422),
+        (format!("{next}{next}"), 422),
+        (cursor("{}"), 422),
+        (cursor("[\"name\", false, \"a\", \"a\"]"), 200),
+        (cursor(r#"{"b": "name", "d": true, "v": "a", "n": "a"}"#), 422),
+        (cursor(r#"{"b": "owner", "d": false, "v": "a", "n": "a"}"#), 422),
+        (cursor(r#"{"b": "name", "d": false, "v": 9, "n": null}"#), 200),
+        (cursor(r#"{"b": "name", "d": false, "v": {}, "n": "a"}"#), 422),
+        (cursor(&format!(r#"{{"b": "name", "d": false, "v": "{long}", "n": "a"}}"#)), 200),
+        (String::new(), 422),
+        ("%00".to_owned(), 422),
+        ("%ff".to_owned(), 422),
+    ] {
+        let path = format!("/api/v1/environments?limit=1&cursor={cursor}");
+        let (status, _, answer) = with(&world, "GET", &path, &[], None).await;
+        assert_eq!(status.as_u16(), expected, "{cursor:.80}: {answer}");
+    }
+    for (query, expected) in [
+        (format!("phase={long}"), 200),
+        (format!("project={}", "a,".repeat(10_000)), 200),
+        (format!("q={}", "x".repeat(65)), 400),
+        (format!("sort={long}"), 400),
+        (format!("limit={}", "9".repeat(100)), 400),
+        ("limit=1.0".to_owned(), 400),
+        ("limit=".to_owned(), 400),
+        ("unknown=1".to_owned(), 200),
+    ] {
+        let (status, _, answer) = with(&world, "GET", &format!("/api/v1/environments?{query}"), &[], None).await;
+        assert_eq!(status.as_u16(), expected, "{query:.80}");
+        assert!(answer.to_string().len() < 10_000, "{query:.80}: what was sent is not sent back whole");
+    }
+    let (_, _, trail) = with(&world, "GET", "/api/v1/audit?limit=1&cursor=%2e%2e%2f", &[], None).await;
+    assert!(trail["items"].is_array() || trail["type"].is_string(), "{trail}");
+}
+
+#[tokio::test]
+async fn a_method_is_what_the_request_line_says() {
+    let world = World::new();
+    world.create("env", "blank").await;
+    for name in ["x-http-method-override", "x-http-method", "x-method-override"] {
+        let (status, _, _) =
+            with(&world, "GET", "/api/v1/environments/env?_method=DELETE", &[(name, "DELETE")], None).await;
+        assert_eq!(status, StatusCode::OK, "{name}");
+    }
+    let (_, _, environment) = with(&world, "GET", "/api/v1/environments/env", &[], None).await;
+    assert_eq!(environment["phase"], "Creating");
 }

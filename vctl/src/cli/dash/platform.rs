@@ -55,7 +55,11 @@ async fn watch(global: &Global, shown: &mut watch::Receiver<Shown>, news: &News)
                 // A comment keeps the connection alive; it is no news but does no harm.
                 Some(Ok(_)) => tokio::time::sleep(GATHER).await,
                 Some(Err(e)) => return Err(CliError::Failed(format!("the connection to the server broke ({e})"))),
-                None => return Err(CliError::Failed("the server has closed the connection".to_owned())),
+                // The server stops, or the token that it was asked for with has ended: with another one it goes on.
+                None => {
+                    tokio::time::sleep(GATHER).await;
+                    changes = client.stream("events").await?.bytes_stream();
+                }
             },
             () = pause => {}
             // Another environment is no other view here, but is rare.
