@@ -10,6 +10,7 @@ pub mod cron;
 pub mod defaults;
 pub mod features;
 pub mod flow_control;
+pub mod image;
 pub mod names;
 pub mod openapi;
 pub mod patch;

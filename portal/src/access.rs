@@ -21,7 +21,9 @@ mod projects;
 pub(crate) mod quota;
 pub mod role;
 mod roles;
+pub mod rules;
 mod teams;
+mod turns;
 mod users;
 
 use std::{
@@ -41,9 +43,12 @@ use crate::{
         decide::{Scope, Subject},
         permission::{Permission, PermissionSet},
         policy::{Limit, Permit, Policy},
+        turns::Turns,
     },
-    documents::{ANY, Documents, unchanged},
+    auth::UserDoc,
+    documents::{ANY, Documents, EnvironmentDoc, Read, unchanged},
     error::Error,
+    ports::ControlPlanes,
 };
 
 /// Projects, teams, roles and members. Cheap to clone.
@@ -52,6 +57,12 @@ pub struct Access {
     pub(crate) documents: Documents,
     pub(crate) clock: Clock,
     policy: Arc<Cached>,
+    /// What is requested in environments.
+    planes: Arc<dyn ControlPlanes>,
+    /// Of quotas.
+    turns: Arc<Turns>,
+    pub(crate) environments: Arc<Read<EnvironmentDoc>>,
+    users: Arc<Read<UserDoc>>,
 }
 
 /// The templates that somebody may see.
@@ -77,8 +88,9 @@ struct Cached {
 }
 
 impl Access {
-    pub(crate) fn new(documents: Documents, clock: Clock) -> Self {
-        Self { documents, clock, policy: Arc::default() }
+    pub(crate) fn new(documents: Documents, clock: Clock, planes: Arc<dyn ControlPlanes>) -> Self {
+        let (policy, turns, environments, users) = Default::default();
+        Self { documents, clock, policy, planes, turns, environments, users }
     }
 
     /// The bindings as they stand.

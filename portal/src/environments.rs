@@ -76,7 +76,7 @@ impl Environments {
         helm: Helm,
     ) -> Self {
         let registry = Registry::new(catalog, documents.clone());
-        let (counting, read) = Default::default();
+        let (counting, read) = (Arc::default(), access.environments.clone());
         Self { documents, registry, planes, clock, access, renderer, helm, counting, read }
     }
 
@@ -99,13 +99,16 @@ impl Environments {
         demand: Demand<'_>,
         writes: Vec<Write>,
     ) -> Result<Result<Vec<Revision>, StoreError>, Error> {
-        if self.access.charge(demand).await?.is_empty() {
+        if self.access.charge(demand).await?.writes.is_empty() {
             return Ok(self.documents.transact(writes).await);
         }
         let _turn = self.counting.lock().await;
         for _ in 0..CONFLICT_TRIES {
             let mut all = writes.clone();
-            all.extend(self.access.charge(demand).await?);
+            let charge = self.access.charge(demand).await?;
+            all.extend(charge.writes);
+            // Until it is written nobody else counts for the same quotas.
+            let _turn = charge.turn;
             match self.documents.transact(all).await {
                 Err(StoreError::Conflict { index, .. }) if index >= writes.len() => {}
                 done => return Ok(done),

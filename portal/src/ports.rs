@@ -130,6 +130,17 @@ pub struct Consumption {
     pub requests: u64,
 }
 
+/// What the pods of an environment that have not ended, and its claims, request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requested {
+    /// Thousandths of processors.
+    pub cpu: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of PersistentVolumeClaims.
+    pub storage: u64,
+}
+
 /// The virtual control planes.
 #[async_trait::async_trait]
 pub trait ControlPlanes: Send + Sync {
@@ -195,6 +206,12 @@ pub trait ControlPlanes: Send + Sync {
 
     /// Waits for a write to a virtual cluster that sleeps: it is to wake.
     async fn wake_requested(&self) -> EnvironmentName;
+
+    /// What is requested in it, asleep or awake, also by what is about to be written; nothing when it is not there.
+    async fn requested(&self, name: &EnvironmentName) -> Result<Requested, PortError>;
+
+    /// On which workers its pods may be has changed ([`crate::Portal::cluster_rules`]): those that wait are looked at again.
+    async fn placement_changed(&self, name: &EnvironmentName);
 
     /// What all environments use. Those that use nothing may be left out.
     async fn consumption(&self) -> Result<Vec<Consumption>, PortError>;

@@ -5,6 +5,8 @@ use serde_json::Value;
 use vctl_api::rest::Amounts;
 use vctl_machinery::quantity;
 
+use crate::ports::Requested;
+
 /// Amounts that are requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -15,6 +17,12 @@ pub(crate) struct Size {
     pub(crate) memory: u64,
     /// Bytes of PersistentVolumeClaims.
     pub(crate) storage: u64,
+}
+
+impl From<Requested> for Size {
+    fn from(Requested { cpu, memory, storage }: Requested) -> Self {
+        Self { cpu, memory, storage }
+    }
 }
 
 /// Nesting of lists in lists that is looked into.
@@ -32,6 +40,11 @@ impl Size {
         Amounts { cpu: Some(millis(self.cpu)), memory: Some(bytes(self.memory)), storage: Some(bytes(self.storage)) }
     }
 
+    /// Without what needs nothing while it sleeps.
+    pub(crate) fn asleep(self) -> Self {
+        Self { cpu: 0, memory: 0, ..self }
+    }
+
     pub(crate) fn plus(self, other: Self) -> Self {
         self.each(other, u64::saturating_add)
     }
@@ -45,7 +58,7 @@ impl Size {
         self.each(Self { cpu: n, memory: n, storage: n }, u64::saturating_mul)
     }
 
-    fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         self.each(other, std::cmp::max)
     }
 

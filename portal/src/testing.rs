@@ -33,8 +33,8 @@ use crate::{
     documents::{EnvironmentDoc, SessionDoc, put},
     jobs::{ended, runner::Runner},
     ports::{
-        Applied, AuthorityStep, Consumption, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Workers,
-        Workload,
+        Applied, AuthorityStep, Consumption, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Requested,
+        Workers, Workload,
     },
 };
 
@@ -63,6 +63,10 @@ pub(crate) struct State {
     pub(crate) last_request: Option<Timestamp>,
     /// Clusters that sleep and were written to.
     pub(crate) writes: Vec<String>,
+    /// What is requested in environments.
+    pub(crate) requested: BTreeMap<String, Requested>,
+    /// Environments whose placement has changed.
+    pub(crate) placed: Vec<String>,
     /// What environments use.
     pub(crate) consumption: Vec<Consumption>,
 }
@@ -184,6 +188,14 @@ impl ControlPlanes for FakePlanes {
     async fn consumption(&self) -> Result<Vec<Consumption>, PortError> {
         self.enter("consumption").await?;
         Ok(self.state().consumption.clone())
+    }
+
+    async fn requested(&self, name: &EnvironmentName) -> Result<Requested, PortError> {
+        Ok(self.state().requested.get(name.as_str()).copied().unwrap_or_default())
+    }
+
+    async fn placement_changed(&self, name: &EnvironmentName) {
+        self.state().placed.push(name.to_string());
     }
 
     async fn wake_requested(&self) -> EnvironmentName {

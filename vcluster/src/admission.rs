@@ -5,6 +5,7 @@ mod default_class;
 mod disruption;
 mod limit_range;
 mod namespace;
+mod platform;
 mod pod;
 mod pod_security;
 mod quota;
@@ -28,6 +29,7 @@ use crate::{
     api_metrics::Step,
     custom,
     document::meta,
+    limits::counting::Hold,
     objects::{Call, Target},
     subresource,
 };
@@ -120,12 +122,20 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
     }
 }
 
-/// Refuses a new object that is complete and valid, or returns what else must be written together with it.
-pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+/// What a write costs.
+pub(crate) struct Charges {
+    /// What must be written together with it.
+    pub(crate) writes: Vec<Write>,
+    /// To be kept until it is known whether it was written.
+    pub(crate) hold: Option<Hold>,
+}
+
+/// Refuses a new object that is complete and valid, or returns what it costs.
+pub(crate) async fn validate_create(call: &Call, target: &Target, object: &Value) -> Result<Charges, ApiError> {
     timed(call, Operation::Create, Step::Validate, check_new(call, target, object)).await
 }
 
-async fn check_new(call: &Call, target: &Target, object: &Value) -> Result<Vec<Write>, ApiError> {
+async fn check_new(call: &Call, target: &Target, object: &Value) -> Result<Charges, ApiError> {
     limit_range::check(call, target, object).await?;
     pod_security::check(call, target, None, object).await?;
     if target.is("scheduling.k8s.io", "priorityclasses") {
@@ -139,7 +149,8 @@ async fn check_new(call: &Call, target: &Target, object: &Value) -> Result<Vec<W
     }
     let request = Attributes { call, target, operation: Operation::Create, old: None };
     webhook::validate(&request, object).await?;
-    quota::charge(call, target, None, object).await
+    let writes = quota::charge(call, target, None, object).await?;
+    Ok(Charges { writes, hold: platform::admit(call, target, None, object).await? })
 }
 
 /// A certificate signing request says who made it; nobody can say so for another.
@@ -201,17 +212,17 @@ async fn change(call: &Call, target: &Target, old: &Value, new: &mut Value) -> R
     Ok(Vec::new())
 }
 
-/// Refuses a change that is complete and valid, or returns what else must be written together with it.
+/// Refuses a change that is complete and valid, or returns what it costs.
 pub(crate) async fn validate_update(
     call: &Call,
     target: &Target,
     old: &Value,
     new: &Value,
-) -> Result<Vec<Write>, ApiError> {
+) -> Result<Charges, ApiError> {
     timed(call, Operation::Update, Step::Validate, check_change(call, target, old, new)).await
 }
 
-async fn check_change(call: &Call, target: &Target, old: &Value, new: &Value) -> Result<Vec<Write>, ApiError> {
+async fn check_change(call: &Call, target: &Target, old: &Value, new: &Value) -> Result<Charges, ApiError> {
     pod_security::check(call, target, Some(old), new).await?;
     if certificate::is_request(target) {
         certificate::update(call, target, old, new).await?;
@@ -233,7 +244,8 @@ async fn check_change(call: &Call, target: &Target, old: &Value, new: &Value) ->
         let request = Attributes { call, target, operation: Operation::Update, old: Some(&before) };
         webhook::validate(&request, &after).await?;
     }
-    quota::charge(call, target, Some(old), new).await
+    let writes = quota::charge(call, target, Some(old), new).await?;
+    Ok(Charges { writes, hold: platform::admit(call, target, Some(old), new).await? })
 }
 
 /// Refuses a deletion, or returns what must be written when the object goes.

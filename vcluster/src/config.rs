@@ -10,6 +10,8 @@ pub use crate::authentication::platform::{PlatformTokens, PlatformUser};
 
 pub use crate::fairness::SeatLimits;
 
+use crate::limits::PlatformLimits;
+
 /// First three octets and prefix are fixed for now: 10.96.0.0/16, as a `kubeadm` cluster has (with /12).
 pub const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// ClusterIP of the Service default/kubernetes: the first address of the range.
@@ -61,6 +63,8 @@ pub struct Config {
     pub seats: SeatLimits,
     /// Who has the tokens that the platform makes for its users; none: there are no such tokens.
     pub platform_tokens: Option<Arc<dyn PlatformTokens>>,
+    /// What the platform holds clusters to; none: to nothing.
+    pub limits: Option<Arc<dyn PlatformLimits>>,
     /// Where what is recorded of requests goes; none: nothing is recorded.
     pub audit: Option<Arc<dyn AuditBackend>>,
     /// What is recorded in clusters that have no policy of their own.
@@ -82,6 +86,7 @@ impl Config {
             outbound: OutboundAddresses::default(),
             seats: SeatLimits::default(),
             platform_tokens: None,
+            limits: None,
             audit: None,
             audit_policy: Arc::new(AuditPolicy::shipped()),
         }

@@ -3,6 +3,7 @@
 mod backup;
 mod credentials;
 mod history;
+mod limits;
 mod rotation;
 mod sleep;
 
@@ -37,6 +38,7 @@ use crate::{
     fairness::Fairness,
     in_process::{Cluster, InProcess},
     keys::KeysDocument,
+    limits::{Rules, counting::Counting},
     plane::{self, Plane, Shared},
     server::{self, openapi::Documents},
     storage,
@@ -108,11 +110,22 @@ impl ControlPlanes {
     pub fn new(store: Arc<dyn Store>, config: Config, streams: Arc<dyn PodStreams>, tasks: Tasks) -> Self {
         let mut feed = store.feed();
         let (metrics, views, fairness) = (AllMetrics::default(), Views::default(), Fairness::new(config.seats));
-        let (activity, documents, audited) = (Activity::default(), Documents::default(), Audited::default());
+        let (activity, documents) = (Activity::default(), Documents::default());
+        let (counting, audited) = (Counting::default(), Audited::default());
         let tasks_of = tasks.clone();
-        let tasks = tasks_of.clone();
-        let shared =
-            Shared { store, config, streams, fairness, tasks: tasks_of, metrics, views, activity, documents, audited };
+        let shared = Shared {
+            store,
+            config,
+            streams,
+            fairness,
+            tasks: tasks_of,
+            metrics,
+            views,
+            activity,
+            documents,
+            counting,
+            audited,
+        };
         let shared = Arc::new(shared);
         let this = Self { shared, planes: Arc::default(), names: Arc::default() };
 
@@ -167,6 +180,7 @@ impl ControlPlanes {
         let before = self.shared.config.clock.now().as_second() - self.shared.config.idle_after.as_secs() as i64;
         let mut planes = self.lock();
         planes.retain(|_, p| p.last_used() > before);
+        self.shared.counting.forget_before(before);
         planes.shrink_to_fit();
         drop(planes);
         if self.shared.views.counters.open() == 0 {
@@ -429,6 +443,12 @@ impl Clients for ControlPlanes {
 
     async fn roots(&self, tenant: Tenant) -> Result<Roots, ApiError> {
         self.roots_of(tenant).await
+    }
+
+    async fn rules(&self, tenant: Tenant) -> Result<Option<Arc<Rules>>, ApiError> {
+        let Some(limits) = &self.shared.config.limits else { return Ok(None) };
+        let name = self.name_of(tenant).await?.ok_or_else(storage::gone)?;
+        limits.rules(&name).await.map_err(ApiError::internal)
     }
 
     async fn check_api_service(&self, tenant: Tenant, api_service: &Value) -> Result<(), String> {

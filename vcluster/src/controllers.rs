@@ -71,7 +71,7 @@ use vctl_machinery::{catalog::Catalog, status::ApiError};
 use vctl_runtime::{clock::Clock, pki::Validity, tasks::Tasks};
 use vctl_store::{Store, StoreError, Tenant, WatchError};
 
-use crate::client::Client;
+use crate::{client::Client, limits::Rules};
 use context::{Context, Failure};
 use hints::Hints;
 use lanes::Lanes;
@@ -92,6 +92,14 @@ pub trait Clients: Send + Sync {
     /// # Errors
     /// When the tenant's certificates cannot be read; it is asked again later.
     async fn roots(&self, tenant: Tenant) -> Result<Roots, ApiError>;
+
+    /// What the platform holds the virtual cluster to; none: to nothing.
+    ///
+    /// # Errors
+    /// When it is not known at the moment; it is asked again later.
+    async fn rules(&self, _: Tenant) -> Result<Option<Arc<Rules>>, ApiError> {
+        Ok(None)
+    }
 
     /// Asks the server of an APIService whether it is there; else says why it is not.
     async fn check_api_service(&self, tenant: Tenant, api_service: &serde_json::Value) -> Result<(), String>;
@@ -181,6 +189,19 @@ impl Controllers {
     /// Looks at the clock again: call it after advancing a fixed clock. The machine's clock needs no call.
     pub fn wake(&self) {
         self.shared.queue.wake();
+    }
+
+    /// On which nodes pods of a virtual cluster may be has changed ([`Clients::rules`]): those that wait for one are looked at again.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn placement_changed(&self, name: &str) -> Result<(), StoreError> {
+        if let Some(info) = self.shared.store.tenant(name).await? {
+            for controller in [Controller::Scheduler, Controller::DaemonSetNodes] {
+                self.shared.queue.add(Key::tenant(info.tenant, controller));
+            }
+        }
+        Ok(())
     }
 
     /// Writes the measurements of the work queue, of all virtual clusters together.

@@ -25,6 +25,7 @@ mod document;
 mod fairness;
 mod in_process;
 mod keys;
+pub mod limits;
 mod objects;
 mod outbound;
 mod plane;

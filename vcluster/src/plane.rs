@@ -42,6 +42,7 @@ use crate::{
     document,
     fairness::{self, Fairness},
     keys::{self, FrontProxy, Keys, KeysDocument},
+    limits::counting::Counting,
     resource_metrics,
     server::openapi::Documents,
     storage,
@@ -67,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) views: Views,
     pub(crate) activity: Activity,
     pub(crate) documents: Documents,
+    pub(crate) counting: Counting,
     pub(crate) audited: Audited,
 }
 

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt};
 
 use serde_json::Value;
-use vctl_machinery::quantity::{NANOS, parse};
+use vctl_machinery::quantity::{NANOS, ceil, parse};
 
 /// Which suffixes a quantity is printed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +81,20 @@ impl Quantity {
     pub(crate) fn round_up(self) -> Self {
         let rest = self.nanos.rem_euclid(NANOS);
         if rest == 0 { self } else { Self { nanos: self.nanos.saturating_add(NANOS - rest), ..self } }
+    }
+
+    /// In thousandths, rounded up; nothing of what is negative.
+    pub(crate) fn millis_up(self) -> u64 {
+        self.in_units_of(NANOS / 1000)
+    }
+
+    /// In whole units, rounded up; nothing of what is negative.
+    pub(crate) fn units_up(self) -> u64 {
+        self.in_units_of(NANOS)
+    }
+
+    fn in_units_of(self, unit: i128) -> u64 {
+        u64::try_from(ceil(self.nanos.max(0), unit)).unwrap_or(u64::MAX)
     }
 
     /// The sum, in the form of the first (of the second if the first is zero).

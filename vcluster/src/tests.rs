@@ -9,6 +9,7 @@ mod conversion;
 mod custom;
 mod flow_control;
 mod lifecycle;
+mod limits;
 mod lists;
 mod measurements;
 mod objects;

@@ -7,6 +7,7 @@ mod cli;
 mod data_dir;
 mod down;
 mod file_limit;
+mod limits;
 mod local_worker;
 mod measured;
 mod planes;

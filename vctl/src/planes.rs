@@ -8,7 +8,7 @@ use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
 use vctl_machinery::{selector::LabelSelector, status::ApiError, version::MinorVersion};
 use vctl_portal::ports::{
-    self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, UnreadyPod, Workload,
+    self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, Requested, UnreadyPod, Workload,
 };
 use vctl_runtime::serve::Peer;
 use vctl_store::TenantBackup;
@@ -19,6 +19,8 @@ use vctl_vcluster::{
     client::Client,
     config::PlatformUser,
     control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix, check_authentication},
+    controllers::Controllers,
+    limits::Requests,
     user::{AUTHENTICATED, MASTERS, User},
 };
 
@@ -31,6 +33,7 @@ const FRESH: Duration = Duration::from_mins(2);
 /// Joins the virtual control planes and the workers' hub for the portal.
 pub(crate) struct Planes {
     pub(crate) planes: ControlPlanes,
+    pub(crate) controllers: Arc<Controllers>,
     pub(crate) hub: Hub,
     /// `https://HOST:PORT`.
     pub(crate) url: String,
@@ -204,6 +207,17 @@ impl ports::ControlPlanes for Planes {
             ready += u32::from(is_ready(pod));
         }
         Ok(PodCounts { ready, total })
+    }
+
+    async fn requested(&self, name: &EnvironmentName) -> Result<Requested, PortError> {
+        let Requests { cpu, memory, storage } = self.planes.requested(name).await.map_err(port)?;
+        Ok(Requested { cpu, memory, storage })
+    }
+
+    async fn placement_changed(&self, name: &EnvironmentName) {
+        if let Err(error) = self.controllers.placement_changed(name.as_str()).await {
+            tracing::warn!(environment = name.as_str(), %error, "pods that wait for a worker are looked at only when something else changes");
+        }
     }
 
     async fn drain(&self, name: &EnvironmentName) -> Result<Vec<String>, PortError> {

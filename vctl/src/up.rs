@@ -33,6 +33,7 @@ use crate::{
     cli::Global,
     data_dir::{DataDir, write_private},
     file_limit,
+    limits::Limits,
     local_worker::{self, LocalWorker},
     measured::Measured,
     planes::Planes,
@@ -236,6 +237,8 @@ impl Up {
         }
         let platform_tokens = Arc::new(PlatformTokens::default());
         clusters.platform_tokens = Some(platform_tokens.clone());
+        let limits = Arc::new(Limits::default());
+        clusters.limits = Some(limits.clone());
         let audit = Arc::new(ToPortal::default());
         clusters.audit = Some(audit.clone());
         if let Some(policy) = audit_policy {
@@ -258,6 +261,8 @@ impl Up {
         )
         .await?;
         streams.connect(hub.clone());
+        let controllers =
+            Arc::new(Controllers::new(store.clone(), Arc::new(planes.clone()), clock.clone(), tasks.clone()));
         let portal = Portal::new(
             PortalConfig {
                 public_url: url.clone(),
@@ -280,14 +285,19 @@ impl Up {
             clock.clone(),
             tasks.clone(),
             store.clone(),
-            Arc::new(Planes { planes: planes.clone(), hub: hub.clone(), url: url.clone(), local: local.clone() }),
+            Arc::new(Planes {
+                planes: planes.clone(),
+                controllers: controllers.clone(),
+                hub: hub.clone(),
+                url: url.clone(),
+                local: local.clone(),
+            }),
             Arc::new(Workers(hub.clone())),
         )?;
         platform_tokens.connect(portal.clone());
+        limits.connect(portal.clone());
         audit.connect(portal.clone());
         let agents = tonic::service::Routes::new(hub.service()).prepare().into_axum_router();
-        let controllers =
-            Arc::new(Controllers::new(store.clone(), Arc::new(planes.clone()), clock.clone(), tasks.clone()));
         let measured = Measured {
             planes: planes.clone(),
             controllers: controllers.clone(),

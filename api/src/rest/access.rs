@@ -60,10 +60,14 @@ pub struct ProjectSettings {
     #[serde(default)]
     #[schemars(inner(length(min = 1, max = 256)))]
     pub allowed_templates: Vec<String>,
-    /// Patterns of container images that templates may use, with `*` for any text: `registry.example.com/team/*`; empty: all.
+    /// Patterns of container images that pods of its environments may use, with `*` for any text: `docker.io/library/*`, `registry.example.com/team/*`;
+    /// empty: all.
     #[serde(default)]
     #[schemars(inner(length(min = 1, max = 256)))]
     pub allowed_images: Vec<String>,
+    /// Patterns of names of the workers that pods of its environments may be on, with `*` for any text; empty: all.
+    #[serde(default)]
+    pub allowed_workers: Vec<String>,
     /// What all its environments together may be.
     #[serde(default)]
     pub quota: Quota,
@@ -107,7 +111,7 @@ pub struct Quota {
     /// Environments that are not asleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake: Option<u32>,
-    /// Processors that templates request in environments that are awake, as a quantity of Kubernetes: `4`, `500m`.
+    /// Processors that pods request in environments that are awake (their template's where that is more), as a quantity of Kubernetes: `4`, `500m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = QUANTITY))]
     pub cpu: Option<String>,
@@ -132,7 +136,7 @@ pub struct Usage {
     pub environments: u32,
     /// Environments that are not asleep.
     pub awake: u32,
-    /// Processors that templates request in environments that are awake, as a quantity of Kubernetes.
+    /// Processors that pods request in environments that are awake (their template's where that is more), as a quantity of Kubernetes.
     #[serde(default)]
     pub cpu: String,
     /// Memory that they request in environments that are awake.

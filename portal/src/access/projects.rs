@@ -101,11 +101,20 @@ impl Access {
         check(permit, &policy, name, &stored.value.settings, &settings)?;
         let now = self.clock.now();
         let detail = changes(&stored.value.settings, &settings)?;
-        let document = ProjectDoc { settings, created_at: stored.value.created_at.or(Some(now)), ..stored.value };
+        let document =
+            ProjectDoc { settings, created_at: stored.value.created_at.or(Some(now)), name: name.to_owned() };
         let writes =
             vec![put(&document, expect)?, entry(now, caller, "project.update", Subject::project(name), detail)?];
         let revision = self.change(writes).await.map_err(changed_meanwhile)?;
         let revision = revision.first().copied().unwrap_or_default();
+        if stored.value.settings.allowed_workers != document.settings.allowed_workers {
+            // After a crash here all of them are looked at anyway.
+            for environment in self.environments.list(&self.documents).await? {
+                if environment.value.project == name {
+                    self.planes.placement_changed(&environment.value.name).await;
+                }
+            }
+        }
         Ok(project(Stored { value: document, revision, created: stored.created }))
     }
 
@@ -162,11 +171,11 @@ fn check(
             Permission::ProjectsQuota
         )));
     }
-    for text in after.allowed_templates.iter().chain(&after.allowed_images) {
+    for text in after.allowed_templates.iter().chain(&after.allowed_images).chain(&after.allowed_workers) {
         if text.is_empty() || text.chars().count() > PATTERN_LIMIT {
             return Err(Error::invalid(
                 "invalid-project",
-                format!("names of templates and patterns of images have 1 to {PATTERN_LIMIT} characters"),
+                format!("names of templates and patterns of images and workers have 1 to {PATTERN_LIMIT} characters"),
             ));
         }
     }

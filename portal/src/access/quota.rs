@@ -1,19 +1,22 @@
 //! What a project, its members, a user or a team may have.
 //!
-//! What is used is counted from the environments themselves, so that no counter can be wrong. Whoever adds to it also writes a document of
-//! each quota that applies, with the revision from before the count: of two that count at the same moment one has to count again, and
-//! together they never exceed. Where nothing is limited nothing is counted or written.
+//! What is used is counted from the environments themselves, so that no counter can be wrong: what each one's template requests, or what is
+//! requested in it where that is more. Whoever adds to it, by a request to the portal or by a pod inside of an environment, waits for its
+//! turn ([`super::turns`]) and then counts. Environments also write a document of each quota that applies, with the revision from before
+//! the count. Where nothing is limited nothing is counted or written.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use vctl_api::rest::{LimitHolder, LimitUnit, LimitUsage, Phase, Quota, Usage};
 use vctl_store::{Expect, Write};
 
-use super::{Access, policy::Policy};
+use super::{Access, policy::Policy, turns::Turn};
 use crate::{
-    auth::UserDoc,
-    documents::{Document, EnvironmentDoc, put},
+    documents::{Document, EnvironmentDoc, Stored, put},
     error::Error,
     size::{self, Size},
 };
@@ -51,8 +54,25 @@ pub(crate) enum Adds {
     New,
     /// It is there already, and asleep: what is awake becomes more.
     Wakes,
-    /// It is awake, and requested so much until now.
+    /// It is awake, and its template requested so much until now.
     Grows(Size),
+    /// So much more is requested in it than is counted there.
+    Requests(Size),
+}
+
+/// What must happen together with what was counted for.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    /// To be written in the same transaction.
+    pub(crate) writes: Vec<Write>,
+    /// To be kept until it is written.
+    pub(crate) turn: Turn,
+}
+
+/// What an environment takes of quotas while it is awake: what its template requests is set aside for it, and what is requested in it
+/// counts where that is more.
+fn taken(environment: &EnvironmentDoc, requested: Size) -> Size {
+    environment.size.unwrap_or_default().max(requested)
 }
 
 /// What is used, or added.
@@ -65,12 +85,12 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    fn add(&mut self, environment: &EnvironmentDoc) {
-        let awake = environment.phase != Phase::Sleeping;
-        let size = environment.size.unwrap_or_default();
+    fn add(&mut self, environment: &EnvironmentDoc, requested: Size) {
+        let awake = is_awake(environment);
+        let size = taken(environment, requested);
         self.environments += 1;
         self.awake += u64::from(awake);
-        self.size = self.size.plus(if awake { size } else { Size { cpu: 0, memory: 0, ..size } });
+        self.size = self.size.plus(if awake { size } else { size.asleep() });
         *self.templates.entry(environment.template.clone()).or_default() += 1;
     }
 
@@ -87,25 +107,28 @@ impl Counted {
     }
 }
 
+fn is_awake(environment: &EnvironmentDoc) -> bool {
+    environment.phase != Phase::Sleeping
+}
+
 impl Demand<'_> {
-    fn counted(self) -> Counted {
-        let mut counted = Counted::default();
-        counted.add(self.environment);
+    /// What becomes more, when so much is requested in the environment now.
+    fn counted(self, requested: Size) -> Counted {
+        let environment = self.environment;
+        let grown = |size: Size| Counted { size, ..Counted::default() };
         match self.adds {
-            Adds::New => {}
-            Adds::Wakes => {
-                counted = Counted {
-                    awake: 1,
-                    size: Size { storage: 0, ..self.environment.size.unwrap_or_default() },
-                    ..Counted::default()
-                };
+            Adds::New => {
+                let mut counted = Counted::default();
+                counted.add(environment, requested);
+                counted
             }
-            Adds::Grows(before) => {
-                let size = self.environment.size.unwrap_or_default().minus(before);
-                counted = Counted { size, ..Counted::default() };
+            Adds::Wakes => Counted { awake: 1, ..grown(Size { storage: 0, ..taken(environment, requested) }) },
+            Adds::Grows(before) => grown(taken(environment, requested).minus(before.max(requested))),
+            Adds::Requests(more) => {
+                let more = taken(environment, requested.plus(more)).minus(taken(environment, requested));
+                grown(if is_awake(environment) { more } else { more.asleep() })
             }
         }
-        counted
     }
 }
 
@@ -201,17 +224,27 @@ impl Holder<'_> {
         }
     }
 
-    fn used<'e>(&self, environments: impl Iterator<Item = &'e EnvironmentDoc>) -> Counted {
-        let mut used = Counted::default();
-        environments.filter(|e| self.has(e)).for_each(|e| used.add(e));
-        used
+    /// As a quota is named inside of environments.
+    fn label(&self) -> String {
+        match self {
+            Self::Project(name) => format!("project/{name}"),
+            Self::Member { project, .. } => format!("member/{project}"),
+            Self::User(user) => format!("user/{user}"),
+            Self::Team { name, .. } => format!("team/{name}"),
+        }
     }
 
     /// Why it would be too much: what is used, what is allowed, and who can allow more.
-    fn check(&self, quota: &Quota, used: &Counted, demand: Demand<'_>) -> Result<(), Error> {
-        let lines = lines(quota, used, &demand.counted());
-        let exceeded = lines.into_iter().find(|l| l.added > 0 && l.used.saturating_add(l.added) > l.limit);
-        let Some(line) = exceeded else { return Ok(()) };
+    fn check(&self, quota: &Quota, used: &Counted, adds: Adds, added: &Counted) -> Result<(), Error> {
+        let mut exceeded = lines(quota, used, added);
+        exceeded.retain(|l| l.added > 0 && l.used.saturating_add(l.added) > l.limit);
+        if exceeded.is_empty() {
+            return Ok(());
+        }
+        if matches!(adds, Adds::Requests(_)) {
+            return Err(Error::QuotaExceeded(upstream(&self.label(), &exceeded)));
+        }
+        let line = exceeded.remove(0);
         let (whose, who) = match self {
             Self::Project(name) => (format!("project {name:?}"), "an administrator of the platform".to_owned()),
             Self::Member { project, .. } => {
@@ -220,10 +253,10 @@ impl Holder<'_> {
             Self::User(_) => ("each user".to_owned(), "an administrator of the platform".to_owned()),
             Self::Team { name, .. } => (format!("team {name:?}"), "whoever has teams.update".to_owned()),
         };
-        let instead = match demand.adds {
+        let instead = match adds {
             Adds::New => "delete one",
             Adds::Wakes => "put one to sleep",
-            Adds::Grows(_) => "ask for less",
+            Adds::Grows(_) | Adds::Requests(_) => "ask for less",
         };
         let (limit, used) = (line.shown(line.limit), line.shown(line.used));
         let what = match line.what.as_str() {
@@ -253,6 +286,20 @@ impl Holder<'_> {
             Self::Team { name, .. } => (LimitHolder::Team, *name),
         }
     }
+}
+
+/// Upstream's sentence about a ResourceQuota that is exceeded.
+fn upstream(name: &str, exceeded: &[Line]) -> String {
+    let all = |amount: fn(&Line) -> u64| {
+        exceeded.iter().map(|l| format!("{}={}", l.what, l.shown(amount(l)))).collect::<Vec<_>>().join(",")
+    };
+    let (requested, used, limited) = (all(|l| l.added), all(|l| l.used), all(|l| l.limit));
+    format!("exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}")
+}
+
+/// Whether a quota limits what is requested.
+fn limits_amounts(quota: &Quota) -> bool {
+    quota.cpu.is_some() || quota.memory.is_some() || quota.storage.is_some()
 }
 
 /// The quotas that apply to environments of somebody in a project.
@@ -290,28 +337,46 @@ impl Access {
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`] with what is used, what is allowed, and who can allow more.
-    pub(crate) async fn charge(&self, demand: Demand<'_>) -> Result<Vec<Write>, Error> {
-        if demand.counted() == Counted::default() {
-            return Ok(Vec::new());
-        }
+    pub(crate) async fn charge(&self, demand: Demand<'_>) -> Result<Charge, Error> {
         let policy = self.policy().await?;
         let groups = self.groups(&policy).await?;
-        let holders = holders(&policy, &demand.environment.project, &demand.environment.owner_id, &groups);
+        let mut holders = holders(&policy, &demand.environment.project, &demand.environment.owner_id, &groups);
+        let inside = matches!(demand.adds, Adds::Requests(_));
+        holders.retain(|(_, quota)| !inside || limits_amounts(quota));
+        let turn = self.turns.of(holders.iter().map(|(holder, _)| holder.key()).collect()).await;
         let mut writes = Vec::with_capacity(holders.len());
+        if holders.is_empty() {
+            return Ok(Charge { writes, turn });
+        }
+        let mut requested = Requested::new(self);
+        let added = demand.counted(requested.of(demand.environment).await?);
+        if added == Counted::default() {
+            return Ok(Charge { writes, turn });
+        }
         // Before the count: whoever adds in between makes the write fail.
-        for (holder, _) in &holders {
+        for (holder, _) in holders.iter().filter(|_| !inside) {
             let holder = holder.key();
             let stored = self.documents.get::<QuotaDoc>(&holder).await?;
             let expect = stored.map_or(Expect::Absent, |s| Expect::Revision(s.revision));
             writes.push(put(&QuotaDoc { holder, environment: demand.environment.name.to_string() }, expect)?);
         }
-        if !holders.is_empty() {
-            let (environments, _) = self.documents.list::<EnvironmentDoc>().await?;
-            for (holder, quota) in &holders {
-                holder.check(quota, &holder.used(environments.iter().map(|e| &e.value)), demand)?;
-            }
+        let environments = self.environments.list(&self.documents).await?;
+        for (holder, quota) in &holders {
+            let used = requested.used(holder, limits_amounts(quota), &environments).await?;
+            holder.check(quota, &used, demand.adds, &added)?;
         }
-        Ok(writes)
+        Ok(Charge { writes, turn })
+    }
+
+    /// The quotas that limit processors, memory and storage of an environment, the first of each, by name.
+    pub(super) async fn limited(&self, environment: &EnvironmentDoc) -> Result<[Option<String>; 3], Error> {
+        let policy = self.policy().await?;
+        let groups = self.groups(&policy).await?;
+        let holders = holders(&policy, &environment.project, &environment.owner_id, &groups);
+        let first = |limits: fn(&Quota) -> bool| {
+            holders.iter().find(|(_, quota)| limits(quota)).map(|(holder, _)| holder.label())
+        };
+        Ok([first(|q| q.cpu.is_some()), first(|q| q.memory.is_some()), first(|q| q.storage.is_some())])
     }
 
     /// Groups of users, where the quota of a team needs them.
@@ -319,24 +384,63 @@ impl Access {
         if policy.teams.values().all(|t| t.value.settings.quota == Quota::default()) {
             return Ok(HashMap::new());
         }
-        let (users, _) = self.documents.list::<UserDoc>().await?;
-        Ok(users.into_iter().map(|u| (u.value.id, u.value.groups)).collect())
+        let users = self.users.list(&self.documents).await?;
+        Ok(users.into_iter().map(|u| (u.value.id.clone(), u.value.groups.clone())).collect())
     }
 
     /// What all environments of a project together are, and what is limited there for a user.
     pub(crate) async fn usage(&self, project: &str, user: &str) -> Result<(Usage, Vec<LimitUsage>), Error> {
-        let (environments, _) = self.documents.list::<EnvironmentDoc>().await?;
-        let environments = || environments.iter().map(|e| &e.value);
+        let environments = self.environments.list(&self.documents).await?;
         let policy = self.policy().await?;
         let groups = self.groups(&policy).await?;
+        let mut requested = Requested::new(self);
         let mut limits = Vec::new();
         for (holder, quota) in holders(&policy, project, user, &groups) {
             let (kind, name) = holder.limit();
-            for line in lines(quota, &holder.used(environments()), &Counted::default()) {
+            let used = requested.used(&holder, limits_amounts(quota), &environments).await?;
+            for line in lines(quota, &used, &Counted::default()) {
                 let Line { what, unit, limit, used, .. } = line;
                 limits.push(LimitUsage { holder: kind, name: name.to_owned(), what, unit, used, limit });
             }
         }
-        Ok((Holder::Project(project).used(environments()).usage(), limits))
+        let used = requested.used(&Holder::Project(project), true, &environments).await?;
+        Ok((used.usage(), limits))
+    }
+}
+
+/// What is requested in environments: each is asked once.
+struct Requested<'a> {
+    access: &'a Access,
+    known: HashMap<String, Size>,
+}
+
+impl<'a> Requested<'a> {
+    fn new(access: &'a Access) -> Self {
+        Self { access, known: HashMap::new() }
+    }
+
+    async fn of(&mut self, environment: &EnvironmentDoc) -> Result<Size, Error> {
+        let name = environment.name.as_str();
+        if let Some(known) = self.known.get(name) {
+            return Ok(*known);
+        }
+        let size: Size = self.access.planes.requested(&environment.name).await?.into();
+        self.known.insert(name.to_owned(), size);
+        Ok(size)
+    }
+
+    /// What the environments of somebody take. Without `amounts` only the environments themselves are counted.
+    async fn used(
+        &mut self,
+        holder: &Holder<'_>,
+        amounts: bool,
+        environments: &[Stored<Arc<EnvironmentDoc>>],
+    ) -> Result<Counted, Error> {
+        let mut used = Counted::default();
+        for environment in environments.iter().map(|e| &*e.value).filter(|e| holder.has(e)) {
+            let requested = if amounts { self.of(environment).await? } else { Size::default() };
+            used.add(environment, requested);
+        }
+        Ok(used)
     }
 }

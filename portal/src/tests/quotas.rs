@@ -3,7 +3,11 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::testing::{SignedIn, World};
+use crate::{
+    Taken,
+    ports::Requested,
+    testing::{SignedIn, World},
+};
 
 async fn create(world: &World, who: Option<&SignedIn>, name: &str, template: &str) -> (StatusCode, Value) {
     let body = json!({"name": name, "template": template, "project": "a"});
@@ -129,4 +133,88 @@ async fn amounts_are_never_exceeded_by_twenty_at_once_and_count_what_is_awake() 
     let wrong = json!({"name": "b", "quota": {"memory": "much"}});
     let (status, problem) = world.call("POST", "/api/v1/projects", Some(wrong)).await;
     assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-quota")));
+}
+
+/// Requests so many thousandths of a processor inside of an environment, as a pod would.
+async fn start(world: &World, name: &str, cpu: u64) -> Result<(), String> {
+    let more = Requested { cpu, ..Requested::default() };
+    match world.portal.take(name, more).await.expect("an answer") {
+        Taken::Yes(turn) => {
+            world.planes.state().requested.entry(name.to_owned()).or_default().cpu += cpu;
+            drop(turn);
+            Ok(())
+        }
+        Taken::Exceeded(why) => Err(why),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_requested_inside_counts_where_it_is_more_than_the_template() {
+    let world = World::new();
+    world.template_with("app", "1.0.0", PARAMETERS, &[("all.yaml", MANIFEST)]);
+    project(&world, json!({"name": "a", "quota": {"cpu": "3"}})).await;
+    assert_eq!(create(&world, None, "one", "app").await.0, StatusCode::CREATED);
+    assert_eq!(create(&world, None, "two", "blank").await.0, StatusCode::CREATED);
+    start(&world, "one", 500).await.expect("what is set aside for its template");
+    start(&world, "two", 2000).await.expect("500m and 2 are less than 3");
+    let refused = start(&world, "one", 600).await.expect_err("refused");
+    assert_eq!(refused, "exceeded quota: project/a, requested: cpu=600m, used: cpu=2500m, limited: cpu=3");
+    let (_, problem) = create(&world, None, "three", "app").await;
+    assert_ne!(problem["type"], "quota-exceeded", "there is room for one: {problem}");
+    let (_, problem) = create(&world, None, "four", "app").await;
+    assert!(problem["detail"].as_str().is_some_and(|d| d.contains("3 are taken and this asks for 500m")), "{problem}");
+    let (_, usage) = world.call("GET", "/api/v1/projects/a/usage", None).await;
+    assert_eq!((&usage["used"]["cpu"], &usage["limits"][0]["used"]), (&json!("3"), &json!(3000)));
+
+    // After a restart the same is counted, and what is no environment is not limited.
+    let world = world.after_crash().await;
+    assert!(start(&world, "two", 1).await.is_err());
+    start(&world, "nobody's", 9000).await.expect("of no project");
+    let rules = world.portal.cluster_rules("two").await.expect("rules").expect("an environment");
+    assert_eq!((rules.project.as_str(), rules.cpu.as_deref(), rules.memory), ("a", Some("project/a"), None));
+    assert_eq!(world.portal.cluster_rules("nobody's").await.expect("rules"), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_and_environments_at_once_never_exceed() {
+    let world = World::new();
+    world.template_with("app", "1.0.0", PARAMETERS, &[("all.yaml", MANIFEST)]);
+    project(&world, json!({"name": "a", "quota": {"cpu": "5"}, "memberQuota": {"cpu": "4"}})).await;
+    for name in ["one", "two"] {
+        assert_eq!(create(&world, None, name, "blank").await.0, StatusCode::CREATED);
+    }
+    let work = (0..20).map(|i| {
+        let world = &world;
+        async move {
+            if i % 2 == 0 {
+                start(world, if i % 4 == 0 { "one" } else { "two" }, 500).await.is_ok()
+            } else {
+                create(world, None, &format!("env-{i}"), "app").await.0 == StatusCode::CREATED
+            }
+        }
+    });
+    let done = futures::future::join_all(work).await;
+    assert_eq!(done.iter().filter(|done| **done).count(), 8, "4 of the member's processors, by 500m each: {done:?}");
+}
+
+#[tokio::test]
+async fn what_a_project_allows_counts_at_once() {
+    let world = World::new();
+    let settings = json!({"name": "a", "allowedImages": ["docker.io/library/*"], "allowedWorkers": ["gpu-*"]});
+    project(&world, settings).await;
+    assert_eq!(create(&world, None, "one", "blank").await.0, StatusCode::CREATED);
+    let rules = async || world.portal.cluster_rules("one").await.expect("rules").expect("an environment");
+    assert_eq!(
+        (rules().await.images, rules().await.workers),
+        (vec!["docker.io/library/*".to_owned()], vec!["gpu-*".to_owned()])
+    );
+    let (status, _) = world.call("PUT", "/api/v1/projects/a", Some(json!({"allowedImages": ["quay.io/*"]}))).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!((rules().await.images, rules().await.workers), (vec!["quay.io/*".to_owned()], Vec::new()));
+    assert_eq!(world.planes.state().placed, ["one"], "what waits for a worker is looked at");
+    let (_, audit) = world.call("GET", "/api/v1/audit?action=project.update", None).await;
+    let changes = audit["items"][0]["detail"]["changes"].to_string();
+    assert!(changes.contains("/allowedWorkers") && changes.contains("quay.io/*"), "{audit}");
+    let (status, problem) = world.call("PUT", "/api/v1/projects/a", Some(json!({"allowedWorkers": [""]}))).await;
+    assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-project")));
 }

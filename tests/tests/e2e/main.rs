@@ -22,6 +22,7 @@ mod lifecycle;
 mod limits;
 mod oidc;
 mod postgres;
+mod quotas;
 mod readme;
 mod resources;
 mod rest_api;

@@ -49,7 +49,10 @@ pub(super) async fn reconcile(cx: &Context<'_>, namespace: &str, of: &str) -> Re
     }
     let history = history::sync(cx, &set, TYPE, &selector, POD_REVISION).await?;
     let hash = hash_of(&history.update).to_owned();
-    let nodes = cx.list("nodes", "").await?;
+    let mut nodes = cx.list("nodes", "").await?;
+    if let Some(rules) = cx.clients.rules(cx.tenant).await? {
+        nodes.retain(|node| rules.allows_worker(name(node)));
+    }
     let candidates = cx.list("pods", namespace).await?;
     let mut pods = claim_all(cx, &set, TYPE, "pods", candidates, &selector, |_| true).await?;
 

@@ -20,6 +20,7 @@ use super::{
         matching::{BOUND_BY_CONTROLLER, SELECTED_NODE},
     },
 };
+use crate::limits::Rules;
 use fit::Cluster;
 use volumes::{Prepare, Storage};
 
@@ -43,12 +44,17 @@ fn is_waiting(pod: &Value) -> bool {
 }
 
 /// Places every waiting pod; pure.
-fn plan<'a>(pods: &'a [Value], nodes: &[Value], mut storage: Storage) -> Vec<(&'a Value, Placement)> {
+fn plan<'a>(
+    pods: &'a [Value],
+    nodes: &[Value],
+    rules: Option<&Rules>,
+    mut storage: Storage,
+) -> Vec<(&'a Value, Placement)> {
     let mut waiting: Vec<&Value> = pods.iter().filter(|p| is_waiting(p)).collect();
     waiting.sort_by_key(|p| {
         (-int(p, "/spec/priority").unwrap_or(0), text(p, "/metadata/creationTimestamp"), (namespace(p), name(p)))
     });
-    let mut cluster = Cluster::new(nodes, pods);
+    let mut cluster = Cluster::new(nodes, pods, rules);
     for pod in pods.iter().filter(|p| !text(p, "/spec/nodeName").is_empty() && !pod::is_terminal(p)) {
         storage.hold(pod);
     }
@@ -129,7 +135,8 @@ pub(super) async fn reconcile(cx: &Context<'_>) -> Result<Option<Timestamp>, Fai
     let mut nodes = cx.list("nodes", "").await?;
     nodes.sort_by(|a, b| name(a).cmp(name(b)));
     let storage = storage(cx, &pods).await?;
-    let placements = plan(&pods, &nodes, storage);
+    let rules = if pods.iter().any(is_waiting) { cx.clients.rules(cx.tenant).await? } else { None };
+    let placements = plan(&pods, &nodes, rules.as_deref(), storage);
     let mut failures = Vec::new();
     let mut pending = false;
     for (pod, placement) in placements {
@@ -238,14 +245,14 @@ mod tests {
     }
 
     fn why(pod: Value, nodes: &[Value]) -> String {
-        match plan(&[pod], nodes, Storage::default()).remove(0).1 {
+        match plan(&[pod], nodes, None, Storage::default()).remove(0).1 {
             Placement::Nowhere(why) => why,
             other => panic!("{other:?}"),
         }
     }
 
     fn placed(pods: &[Value], nodes: &[Value]) -> Vec<(String, Option<String>)> {
-        plan(pods, nodes, Storage::default())
+        plan(pods, nodes, None, Storage::default())
             .into_iter()
             .map(|(p, to)| {
                 (
@@ -311,6 +318,22 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_the_project_does_not_allow_take_nothing() {
+        let nodes = [node("cpu-1", "8"), node("gpu-1", "1")];
+        let rules = Rules { project: "web".into(), workers: vec!["gpu-*".into()], ..Rules::default() };
+        let pods = [pod("a", "1"), pod("b", "1")];
+        let mut placed = plan(&pods, &nodes, Some(&rules), Storage::default());
+        assert_eq!(placed.remove(0).1, Placement::Node("gpu-1".into()));
+        let Placement::Nowhere(why) = placed.remove(0).1 else { panic!("it is full") };
+        assert!(
+            why.starts_with(
+                "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) are not allowed by project \"web\" (gpu-*)."
+            ),
+            "{why}"
+        );
+    }
+
+    #[test]
     fn gated_foreign_and_deleted_pods_are_left_alone() {
         let mut gated = pod("g", "1m");
         gated["spec"]["schedulingGates"] = json!([{ "name": "x" }]);
@@ -318,7 +341,7 @@ mod tests {
         foreign["spec"]["schedulerName"] = "mine".into();
         let mut deleted = pod("d", "1m");
         deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert!(plan(&[gated, foreign, deleted], &[node("n1", "1")], Storage::default()).is_empty());
+        assert!(plan(&[gated, foreign, deleted], &[node("n1", "1")], None, Storage::default()).is_empty());
     }
 
     #[test]

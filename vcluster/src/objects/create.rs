@@ -83,7 +83,8 @@ impl Call {
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));
             }
-            more.extend(admission::validate_create(self, &target, &new).await?);
+            let charges = admission::validate_create(self, &target, &new).await?;
+            more.extend(charges.writes);
             let document = self.document(&target, &new).await?;
             match self.write(&target, Expect::Absent, Some(document.clone()), more).await? {
                 Commit::Done(0) => {
@@ -106,6 +107,7 @@ impl Call {
             if !begins_anew {
                 object = new;
             }
+            drop(charges.hold);
         }
     }
 }

@@ -191,8 +191,8 @@ impl Call {
             if same(&new, &old) {
                 return Ok(old);
             }
-            let charged = admission::validate_update(self, target, &old, &new).await?;
-            more.extend(charged);
+            let charges = admission::validate_update(self, target, &old, &new).await?;
+            more.extend(charges.writes);
             let removed = is_done(target, &new);
             let more = if removed { admission::release(self, target, &old).await? } else { more };
             let object = if removed { None } else { Some(&new) };
@@ -202,6 +202,7 @@ impl Call {
                 // A version that the client insists on is compared again, and is then another one.
                 Commit::Changed(_) | Commit::Taken => {}
             }
+            drop(charges.hold);
         }
         Err(target.modified())
     }

@@ -1,13 +1,13 @@
 //! `vctl platform`: who has which role everywhere, and what each user may have.
 
 use clap::{Args, Subcommand};
-use vctl_api::rest::{Member, Platform};
+use vctl_api::rest::{Member, Platform, Quota};
 
 use super::{
     Client, Global,
     error::CliError,
     output::{Output, show, table},
-    project::Who,
+    project::{Who, set},
 };
 
 /// Arguments of `vctl platform`.
@@ -38,14 +38,30 @@ enum Action {
         #[command(flatten)]
         print: Output,
     },
-    /// Say what each user may have, over all projects
+    /// Say what each user may have, over all projects; what is not given stays
     Set {
-        /// Most environments of each user
-        #[arg(long, value_name = "N")]
-        environments_per_user: u32,
+        #[command(flatten)]
+        limits: UserLimits,
         #[command(flatten)]
         print: Output,
     },
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct UserLimits {
+    /// Most environments of each user
+    #[arg(long, value_name = "N")]
+    environments_per_user: Option<u32>,
+    /// Most processors that pods request in those that are awake; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    cpu_per_user: Option<String>,
+    /// Most memory that they request; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    memory_per_user: Option<String>,
+    /// Most storage that is claimed, asleep or awake; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    storage_per_user: Option<String>,
 }
 
 impl PlatformCommand {
@@ -69,8 +85,12 @@ impl PlatformCommand {
                 }
                 print
             }
-            Action::Set { environments_per_user, print } => {
-                platform.user_quota.environments = Some(environments_per_user);
+            Action::Set { limits, print } => {
+                let quota = &mut platform.user_quota;
+                quota.environments = limits.environments_per_user.or(quota.environments);
+                set(&mut quota.cpu, limits.cpu_per_user);
+                set(&mut quota.memory, limits.memory_per_user);
+                set(&mut quota.storage, limits.storage_per_user);
                 print
             }
         };
@@ -84,5 +104,12 @@ fn render(platform: &Platform) -> String {
     let quota = platform.user_quota.environments.map_or("any number".to_owned(), |n| n.to_string());
     let row = |m: &Member| [format!("{:?}", m.kind).to_lowercase(), m.name.clone(), m.role.clone()];
     let rows: Vec<_> = platform.members.iter().map(row).collect();
-    format!("environments of each user: {quota}\n\n{}", table(["KIND", "MEMBER", "ROLE"], &rows))
+    let Quota { cpu, memory, storage, .. } = &platform.user_quota;
+    let mut text = format!("environments of each user: {quota}\n");
+    for (name, limit) in [("cpu", cpu), ("memory", memory), ("storage", storage)] {
+        if let Some(limit) = limit {
+            text.push_str(&format!("{name} of each user: {limit}\n"));
+        }
+    }
+    text + "\n" + &table(["KIND", "MEMBER", "ROLE"], &rows)
 }

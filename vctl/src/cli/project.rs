@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
-use vctl_api::rest::{CreateProject, Member, MemberKind, Page, Project, ProjectSettings, Quota, QuotaUsage};
+use vctl_api::rest::{
+    CreateProject, LimitHolder, LimitUnit, Member, MemberKind, Page, Project, ProjectSettings, Quota, QuotaUsage,
+};
 
 use super::{
     Client, Global,
@@ -89,22 +91,25 @@ struct Settings {
     /// Allow this template; may be given several times [default: all]
     #[arg(long = "allow-template", value_name = "TEMPLATE")]
     templates: Vec<String>,
-    /// Allow images like this, with * for any text; may be given several times [default: all]
+    /// Allow images like this in its environments, with * for any text, such as docker.io/library/*; may be given several times [default: all]
     #[arg(long = "allow-image", value_name = "PATTERN")]
     images: Vec<String>,
+    /// Allow workers like this, with * for any text; may be given several times [default: all]
+    #[arg(long = "allow-worker", value_name = "PATTERN")]
+    workers: Vec<String>,
     /// Most environments
     #[arg(long, value_name = "N")]
     environments: Option<u32>,
     /// Most environments that are awake
     #[arg(long, value_name = "N")]
     awake: Option<u32>,
-    /// Most processors that templates request in environments that are awake
+    /// Most processors that pods request in environments that are awake; none: no limit
     #[arg(long, value_name = "QUANTITY")]
     cpu: Option<String>,
-    /// Most memory
+    /// Most memory that they request; none: no limit
     #[arg(long, value_name = "QUANTITY")]
     memory: Option<String>,
-    /// Most storage that templates claim, asleep or awake
+    /// Most storage that is claimed, asleep or awake; none: no limit
     #[arg(long, value_name = "QUANTITY")]
     storage: Option<String>,
     /// Most environments of a template; may be given several times
@@ -113,6 +118,29 @@ struct Settings {
     /// Most environments of each member
     #[arg(long, value_name = "N")]
     environments_per_member: Option<u32>,
+    /// Most processors that pods request in those of each member; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    cpu_per_member: Option<String>,
+    /// Most memory; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    memory_per_member: Option<String>,
+    /// Most storage; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    storage_per_member: Option<String>,
+}
+
+/// Sets a limit that is given; `none` takes it away.
+pub(super) fn set(limit: &mut Option<String>, given: Option<String>) {
+    if let Some(given) = given {
+        *limit = Some(given).filter(|given| given != "none");
+    }
+}
+
+/// Sets a list that is given; a single `*` allows all again.
+fn allow(list: &mut Vec<String>, given: Vec<String>) {
+    if !given.is_empty() {
+        *list = if given == ["*"] { Vec::new() } else { given };
+    }
 }
 
 fn limit(text: &str) -> Result<(String, u32), String> {
@@ -126,21 +154,21 @@ impl Settings {
         if let Some(title) = self.title {
             settings.title = title;
         }
-        if !self.templates.is_empty() {
-            settings.allowed_templates = self.templates;
-        }
-        if !self.images.is_empty() {
-            settings.allowed_images = self.images;
-        }
+        allow(&mut settings.allowed_templates, self.templates);
+        allow(&mut settings.allowed_images, self.images);
+        allow(&mut settings.allowed_workers, self.workers);
         let Quota { environments, awake, cpu, memory, storage, templates } = &mut settings.quota;
         *environments = self.environments.or(*environments);
         *awake = self.awake.or(*awake);
-        for (given, limit) in [(self.cpu, cpu), (self.memory, memory), (self.storage, storage)] {
-            *limit = given.or(limit.take());
-        }
+        set(cpu, self.cpu);
+        set(memory, self.memory);
+        set(storage, self.storage);
         templates.extend(self.template_limits);
-        let per_member = &mut settings.member_quota.environments;
-        *per_member = self.environments_per_member.or(*per_member);
+        let each = &mut settings.member_quota;
+        each.environments = self.environments_per_member.or(each.environments);
+        set(&mut each.cpu, self.cpu_per_member);
+        set(&mut each.memory, self.memory_per_member);
+        set(&mut each.storage, self.storage_per_member);
     }
 }
 
@@ -181,10 +209,21 @@ impl ProjectCommand {
                 let page: Page<Project> = client.get("projects").await?;
                 show(output, &page.items, || {
                     let row = |p: &Project| {
-                        let quota = p.settings.quota.environments.map_or("-".to_owned(), |n| n.to_string());
-                        [p.name.clone(), p.settings.members.len().to_string(), quota, p.settings.title.clone()]
+                        let quota = &p.settings.quota;
+                        let environments = quota.environments.map(|n| n.to_string());
+                        let limit = |limit: &Option<String>| limit.clone().unwrap_or_else(|| "-".to_owned());
+                        [
+                            p.name.clone(),
+                            p.settings.members.len().to_string(),
+                            limit(&environments),
+                            limit(&quota.cpu),
+                            limit(&quota.memory),
+                            limit(&quota.storage),
+                            p.settings.title.clone(),
+                        ]
                     };
-                    table(["NAME", "MEMBERS", "QUOTA", "TITLE"], &page.items.iter().map(row).collect::<Vec<_>>())
+                    let head = ["NAME", "MEMBERS", "ENVIRONMENTS", "CPU", "MEMORY", "STORAGE", "TITLE"];
+                    table(head, &page.items.iter().map(row).collect::<Vec<_>>())
                 })
             }
             Action::Get { name, output: Output { output } } => {
@@ -239,6 +278,20 @@ async fn change(
     show(print.output, &project, || format!("project {name} is changed\n"))
 }
 
+/// An amount as Kubernetes writes it.
+fn amount(unit: LimitUnit, amount: u64) -> String {
+    const SUFFIXES: [(u64, &str); 4] = [(1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
+    match unit {
+        LimitUnit::Millicores if !amount.is_multiple_of(1000) => format!("{amount}m"),
+        LimitUnit::Millicores => (amount / 1000).to_string(),
+        LimitUnit::Bytes => {
+            let exact = SUFFIXES.iter().find(|(size, _)| amount >= *size && amount.is_multiple_of(*size));
+            exact.map_or_else(|| amount.to_string(), |(size, suffix)| format!("{}{suffix}", amount / size))
+        }
+        LimitUnit::Count => amount.to_string(),
+    }
+}
+
 fn render(project: &Project, usage: &QuotaUsage) -> String {
     let settings = &project.settings;
     let list = |items: &[String]| if items.is_empty() { "all".to_owned() } else { items.join(", ") };
@@ -247,13 +300,14 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
         None => used.to_string(),
     };
     let mut text = format!(
-        "{}: {}\nenvironments: {}, awake: {}\ntemplates: {}\nimages: {}\n",
+        "{}: {}\nenvironments: {}, awake: {}\ntemplates: {}\nimages: {}\nworkers: {}\n",
         project.name,
         settings.title,
         of(usage.used.environments, usage.quota.environments),
         of(usage.used.awake, usage.quota.awake),
         list(&settings.allowed_templates),
         list(&settings.allowed_images),
+        list(&settings.allowed_workers),
     );
     let amounts = [
         ("cpu", &usage.used.cpu, &usage.quota.cpu),
@@ -267,6 +321,15 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
     for (template, limit) in &usage.quota.templates {
         let used = usage.used.templates.get(template).copied().unwrap_or_default();
         text.push_str(&format!("template {template}: {used} of {limit}\n"));
+    }
+    for limit in usage.limits.iter().filter(|limit| limit.holder != LimitHolder::Project) {
+        let whose = match limit.holder {
+            LimitHolder::Team => format!("team {}", limit.name),
+            LimitHolder::User => "you, in all projects".to_owned(),
+            _ => "you".to_owned(),
+        };
+        let (used, most) = (amount(limit.unit, limit.used), amount(limit.unit, limit.limit));
+        text.push_str(&format!("{whose}: {}: {used} of {most}\n", limit.what));
     }
     let row = |m: &Member| [format!("{:?}", m.kind).to_lowercase(), m.name.clone(), m.role.clone()];
     let rows: Vec<_> = settings.members.iter().map(row).collect();

@@ -1,7 +1,7 @@
 //! `vctl team` and `vctl role`.
 
 use clap::{Args, Subcommand};
-use vctl_api::rest::{Page, Role, RoleSettings, Team, TeamSettings};
+use vctl_api::rest::{Page, Quota, Role, RoleSettings, Team, TeamSettings};
 
 use super::{
     Client, Global,
@@ -37,6 +37,15 @@ enum TeamAction {
         /// Most environments of all its people together
         #[arg(long, value_name = "N")]
         environments: Option<u32>,
+        /// Most processors that pods request in those that are awake
+        #[arg(long, value_name = "QUANTITY")]
+        cpu: Option<String>,
+        /// Most memory that they request
+        #[arg(long, value_name = "QUANTITY")]
+        memory: Option<String>,
+        /// Most storage that is claimed, asleep or awake
+        #[arg(long, value_name = "QUANTITY")]
+        storage: Option<String>,
         #[command(flatten)]
         print: Output,
     },
@@ -65,9 +74,9 @@ impl TeamCommand {
                     table(["NAME", "USERS", "GROUPS", "TITLE"], &page.items.iter().map(row).collect::<Vec<_>>())
                 })
             }
-            TeamAction::Set { name, title, users, groups, environments, print } => {
+            TeamAction::Set { name, title, users, groups, environments, cpu, memory, storage, print } => {
                 let mut settings = TeamSettings { title, users, groups, ..TeamSettings::default() };
-                settings.quota.environments = environments;
+                settings.quota = Quota { environments, cpu, memory, storage, ..Quota::default() };
                 let team: Team = client.put(&format!("teams/{}", segment(&name)), &settings).await?;
                 show(print.output, &team, || format!("team {name} is set\n"))
             }

@@ -252,6 +252,11 @@ export interface Quota {
   environments?: number;
   /** Environments that are not asleep. */
   awake?: number;
+  /** What is requested in environments that are awake, as a quantity of Kubernetes. */
+  cpu?: string;
+  memory?: string;
+  /** What is claimed, asleep or awake. */
+  storage?: string;
   templates?: Record<string, number>;
 }
 
@@ -260,6 +265,7 @@ export interface ProjectSettings {
   members: Member[];
   allowedTemplates: string[];
   allowedImages: string[];
+  allowedWorkers: string[];
   quota: Quota;
   memberQuota: Quota;
 }
@@ -272,7 +278,20 @@ export interface Project extends ProjectSettings {
 
 export interface QuotaUsage {
   quota: Quota;
-  used: { environments: number; awake: number; templates: Record<string, number> };
+  used: { environments: number; awake: number; cpu: string; memory: string; storage: string; templates: Record<string, number> };
+  /** Everything that is limited for who asks, by whichever quota. */
+  limits: LimitUsage[];
+}
+
+export interface LimitUsage {
+  holder: "project" | "member" | "user" | "team";
+  /** Of the project or team; the id of the user. */
+  name: string;
+  /** `environments`, `awake`, `cpu`, `memory`, `storage` or `template NAME`. */
+  what: string;
+  unit: "count" | "millicores" | "bytes";
+  used: number;
+  limit: number;
 }
 
 export interface Team {

@@ -59,11 +59,17 @@ test("quotas are written and read back", () => {
   const quota = { environments: 3, templates: { "team-x": 2, blank: 1 } };
   expect(quotaOf(quotaTexts(quota))).toEqual(quota);
   expect(quotaOf(quotaTexts({}))).toEqual({});
-  const later = { awake: 1, cpu: "4" };
+  const amounts = { awake: 1, cpu: "1500m", memory: "16Gi", storage: "1.5Ti" };
+  expect(quotaOf(quotaTexts(amounts))).toEqual(amounts);
+  expect(quotaText(amounts)).toBe("1 awake, 1500m CPU, 16Gi memory, 1.5Ti storage");
+  const later = { awake: 1, gpus: 4 };
   expect(quotaOf(quotaTexts(later)), "a limit of a later server").toEqual(later);
   expect(quotaText({})).toBe("no limit");
-  expect(quotaProblem({ environments: "x", awake: "", templates: "", rest: {} })).toBeDefined();
-  expect(quotaProblem({ environments: "", awake: "", templates: "team-x:2", rest: {} })).toContain("team-x:2");
+  const none = quotaTexts({});
+  expect(quotaProblem(none)).toBeUndefined();
+  expect(quotaProblem({ ...none, environments: "x" })).toBeDefined();
+  expect(quotaProblem({ ...none, memory: "16 GB" })).toContain("16Gi");
+  expect(quotaProblem({ ...none, templates: "team-x:2" })).toContain("team-x:2");
 });
 
 test("lines of a diff are told apart by their first characters", () => {

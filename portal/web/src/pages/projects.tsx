@@ -10,7 +10,7 @@ import { Button, Menu, TextField } from "../ui/controls";
 import { Confirm } from "../ui/dialog";
 import { Empty, ErrorNote, Loaded, toast } from "../ui/feedback";
 import { FormDialog, words } from "../ui/form";
-import { Meter } from "../ui/meter";
+import { LimitBar, NoLimit, limitName } from "../ui/meter";
 import { Facts, Page, Panel } from "../ui/page";
 import { AddMember, Members, alike } from "./members";
 import { QuotaFields, quotaOf, quotaProblem, quotaTexts } from "./quota";
@@ -49,7 +49,7 @@ export default function Projects() {
   );
 }
 
-const settingsOf = ({ title, members, allowedTemplates, allowedImages, quota, memberQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, quota, memberQuota });
+const settingsOf = ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota });
 
 function One({ project }: { project: Project }) {
   const [asked, setAsked] = useState<"member" | "limits" | "delete" | null>(null);
@@ -94,11 +94,12 @@ function One({ project }: { project: Project }) {
           <h3>Members</h3>
           <Members members={project.members} missing={missing} onRemove={(member) => void change({ members: project.members.filter((each) => !alike(each, member)) }, `${member.name} was removed from ${project.name}`).catch(setError)} />
         </div>
-        {(project.allowedTemplates.length > 0 || project.allowedImages.length > 0) && (
+        {project.allowedTemplates.length + project.allowedImages.length + project.allowedWorkers.length > 0 && (
           <Facts
             items={[
-              ["Templates", project.allowedTemplates.length === 0 ? "all" : project.allowedTemplates.join(", ")],
-              ["Images", project.allowedImages.length === 0 ? "all" : project.allowedImages.join(", ")],
+              ["Templates", allowed(project.allowedTemplates)],
+              ["Images", allowed(project.allowedImages)],
+              ["Workers", allowed(project.allowedWorkers)],
             ]}
           />
         )}
@@ -127,18 +128,37 @@ function One({ project }: { project: Project }) {
   );
 }
 
+const allowed = (names: string[]): string => (names.length === 0 ? "all" : names.join(", "));
+
 function UsageBars({ project }: { project: string }) {
   const query = useQuery(usageQuery(project));
   if (query.error) return <ErrorNote error={query.error} retry={() => void query.refetch()} />;
   if (!query.data) return null;
-  const { quota, used } = query.data;
+  const { used, limits } = query.data;
+  const free: [string, string][] = [
+    ["environments", String(used.environments)],
+    ["awake", String(used.awake)],
+    ["cpu", used.cpu],
+    ["memory", used.memory],
+    ["storage", used.storage],
+  ];
+  const own = limits.filter((each) => each.holder === "project");
   return (
     <div className="stack tight">
-      <Meter label="Environments" used={used.environments} limit={quota.environments} />
-      <Meter label="Awake" used={used.awake} limit={quota.awake} />
-      {Object.entries(quota.templates ?? {}).map(([template, limit]) => (
-        <Meter key={template} label={template} used={used.templates[template] ?? 0} limit={limit} />
-      ))}
+      {free.map(([what, text]) => {
+        const limit = own.find((each) => each.what === what);
+        return limit ? <LimitBar key={what} limit={limit} /> : <NoLimit key={what} label={limitName(what)} used={text} />;
+      })}
+      {own
+        .filter((each) => each.what.startsWith("template "))
+        .map((each) => (
+          <LimitBar key={each.what} limit={each} />
+        ))}
+      {limits
+        .filter((each) => each.holder !== "project")
+        .map((each) => (
+          <LimitBar key={`${each.holder} ${each.name} ${each.what}`} limit={each} />
+        ))}
     </div>
   );
 }
@@ -146,11 +166,12 @@ function UsageBars({ project }: { project: string }) {
 function Limits({ project, quotaReason, onChange, onClose }: { project: Project; quotaReason: string | undefined; onChange: (settings: Partial<ProjectSettings>) => Promise<void>; onClose: () => void }) {
   const templates = useQuery(templatesQuery);
   const [title, setTitle] = useState(project.title);
-  const [allowed, setAllowed] = useState(project.allowedTemplates.join(", "));
+  const [templateNames, setTemplateNames] = useState(project.allowedTemplates.join(", "));
   const [images, setImages] = useState(project.allowedImages.join(", "));
+  const [workers, setWorkers] = useState(project.allowedWorkers.join(", "));
   const [quota, setQuota] = useState(() => quotaTexts(project.quota));
   const [member, setMember] = useState(() => quotaTexts(project.memberQuota));
-  const unknown = words(allowed).filter((each) => templates.data?.some((template) => template.name === each) === false);
+  const unknown = words(templateNames).filter((each) => templates.data?.some((template) => template.name === each) === false);
   const unknownText = unknown.length === 0 ? undefined : `There is no template ${unknown.join(", ")}`;
   const quotas: { quota?: Quota } = quotaReason === undefined ? { quota: quotaOf(quota) } : {};
   return (
@@ -159,11 +180,12 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
       verb="Change"
       problem={unknownText ?? quotaProblem(quota) ?? quotaProblem(member)}
       onClose={onClose}
-      onSubmit={() => onChange({ title, allowedTemplates: words(allowed), allowedImages: words(images), memberQuota: quotaOf(member), ...quotas })}
+      onSubmit={() => onChange({ title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), memberQuota: quotaOf(member), ...quotas })}
     >
       <TextField label="Title" value={title} onChange={setTitle} autoFocus />
-      <TextField label="Allowed templates" value={allowed} onChange={setAllowed} error={unknownText} hint="With commas; empty allows all" mono />
-      <TextField label="Allowed images of templates" value={images} onChange={setImages} hint="Patterns such as registry.example.com/team/*; empty allows all" mono />
+      <TextField label="Allowed templates" value={templateNames} onChange={setTemplateNames} error={unknownText} hint="With commas; empty allows all" mono />
+      <TextField label="Allowed images" value={images} onChange={setImages} hint="Patterns such as docker.io/library/* or registry.example.com/team/*; empty allows all. New pods are held to it at once" mono />
+      <TextField label="Allowed workers" value={workers} onChange={setWorkers} hint="Names or patterns such as gpu-*; empty allows all" mono />
       <h3>All its environments together</h3>
       {quotaReason === undefined ? <QuotaFields texts={quota} onChange={setQuota} /> : <p className="faint">{quotaReason}.</p>}
       <h3>Each member</h3>

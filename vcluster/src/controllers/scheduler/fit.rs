@@ -9,9 +9,12 @@ use super::{
     affinity,
     volumes::{PodClaims, Storage},
 };
-use crate::controllers::{
-    object::{int, list, name, text},
-    pod,
+use crate::{
+    controllers::{
+        object::{int, list, name, text},
+        pod,
+    },
+    limits::Rules,
 };
 
 /// Amounts by resource, in billionths.
@@ -25,6 +28,8 @@ struct Node<'a> {
     used: Amounts,
     pods: i128,
     ports: HashSet<HostPort>,
+    /// Why the platform allows no pod on it.
+    forbidden: Option<String>,
 }
 
 /// All nodes with what is used on them.
@@ -34,7 +39,11 @@ pub(super) struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     /// Nodes in the order in which they are tried; pods that are bound and have not ended count.
-    pub(super) fn new(nodes: &'a [Value], pods: &[Value]) -> Self {
+    pub(super) fn new(nodes: &'a [Value], pods: &[Value], rules: Option<&Rules>) -> Self {
+        let forbidden = |node: &Value| {
+            let rules = rules.filter(|rules| !rules.allows_worker(name(node)))?;
+            Some(format!("node(s) are not allowed by project {:?} ({})", rules.project, rules.workers.join(", ")))
+        };
         let mut nodes: Vec<Node<'a>> = nodes
             .iter()
             .map(|object| Node {
@@ -43,6 +52,7 @@ impl<'a> Cluster<'a> {
                 used: Amounts::new(),
                 pods: 0,
                 ports: HashSet::new(),
+                forbidden: forbidden(object),
             })
             .collect();
         for pod in pods.iter().filter(|p| !pod::is_terminal(p)) {
@@ -124,6 +134,9 @@ fn explain(total: usize, reasons: &BTreeMap<String, usize>, helpless: usize) -> 
 impl Node<'_> {
     /// Why a pod cannot go here, and whether no eviction could change that; none when it can.
     fn refuses(&self, pod: &Value) -> Option<(Vec<String>, bool)> {
+        if let Some(why) = &self.forbidden {
+            return Some((vec![why.clone()], true));
+        }
         if affinity::is_cordoned(pod, self.object) {
             return Some((vec!["node(s) were unschedulable".into()], true));
         }

@@ -1,0 +1,143 @@
+//! What the platform holds the cluster to ([`crate::limits`]): images, workers, and how much all its pods and claims may request.
+
+use serde_json::Value;
+use vctl_machinery::{image, status::ApiError};
+
+use crate::{
+    limits::{
+        Limited, PlatformLimits, Requests, Rules, Take,
+        counting::{self, Hold},
+    },
+    objects::{Call, Target},
+    quota,
+};
+
+/// Refuses what the platform does not allow. What is returned is to be kept until it is known whether the object was written: so long it
+/// counts as if it were.
+pub(super) async fn admit(
+    call: &Call,
+    target: &Target,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<Option<Hold>, ApiError> {
+    let Some(limits) = &call.plane.shared.config.limits else { return Ok(None) };
+    let Some(change) = Change::of(call, target, old, new) else { return Ok(None) };
+    let name = super::name_of(new);
+    let unknown = |why: String| ApiError::internal(format!("what this cluster is limited to is not known now: {why}"));
+    let Some(rules) = limits.rules(&call.plane.name).await.map_err(unknown)? else { return Ok(None) };
+    if let Some(why) = change.refusal(&rules, new) {
+        return Err(target.forbidden(name, &why));
+    }
+    if rules.limited == Limited::default() || change.more == Requests::NONE {
+        return Ok(None);
+    }
+    take(call, target, &**limits, &change).await
+}
+
+async fn take(
+    call: &Call,
+    target: &Target,
+    limits: &dyn PlatformLimits,
+    change: &Change<'_>,
+) -> Result<Option<Hold>, ApiError> {
+    let plane = &call.plane;
+    let unknown = |why: String| ApiError::internal(format!("what this cluster may use is not known now: {why}"));
+    match limits.take(&plane.name, change.more).await.map_err(unknown)? {
+        Take::Exceeded(why) => Err(target.forbidden(&target.name, &why)),
+        Take::Taken(_) if call.dry_run => Ok(None),
+        Take::Taken(turn) => {
+            let hold = plane.shared.counting.hold(plane.tenant, target.key(), change.requests);
+            // From here on the next one counts it.
+            drop(turn);
+            Ok(Some(hold))
+        }
+    }
+}
+
+/// What a write changes of what the platform looks at.
+struct Change<'a> {
+    resource: &'static str,
+    created: bool,
+    /// Images that were not there before.
+    images: Vec<&'a str>,
+    /// The worker that the pod is put on.
+    worker: Option<&'a str>,
+    /// What the object requests afterwards.
+    requests: Requests,
+    /// How much more than before.
+    more: Requests,
+    /// Somebody says that a pod has ended, who cannot know.
+    ends: bool,
+}
+
+impl<'a> Change<'a> {
+    /// None when there is nothing to look at.
+    fn of(call: &Call, target: &Target, old: Option<&Value>, new: &'a Value) -> Option<Self> {
+        let resource = match (&*target.descriptor.group, &*target.descriptor.plural) {
+            ("", "pods") => "pods",
+            ("", "persistentvolumeclaims") => "persistentvolumeclaims",
+            _ => return None,
+        };
+        if target.subresource == "status" && call.user.is_internal() {
+            // A worker says how it is; to refuse that would not change it.
+            return None;
+        }
+        let now = call.plane.now();
+        let of = |object: &Value| counting::of(resource, object, now);
+        let (requests, before) = (of(new), old.map(of).unwrap_or_default());
+        let (mut images, mut worker, mut ends) = (Vec::new(), None, false);
+        if resource == "pods" {
+            let known: Vec<&str> = old.map(|o| image::of_pod_spec(&o["spec"]).collect()).unwrap_or_default();
+            images = image::of_pod_spec(&new["spec"]).filter(|i| !known.contains(i)).collect();
+            let on = |pod: &'a Value| pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty());
+            worker = on(new).filter(|on| old.is_none_or(|o| o["spec"]["nodeName"] != **on));
+            let ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            let runs = |pod: &Value| pod["spec"]["nodeName"].as_str().is_some_and(|n| !n.is_empty());
+            ends = ended(new) && old.is_some_and(|o| runs(o) && !ended(o));
+        }
+        let more = requests.minus(before);
+        let change = Self { resource, created: old.is_none(), images, worker, requests, more, ends };
+        let looked_at = change.created || !change.images.is_empty() || change.worker.is_some() || ends;
+        (looked_at || more != Requests::NONE).then_some(change)
+    }
+
+    /// Why a rule does not allow it.
+    fn refusal(&self, rules: &Rules, new: &Value) -> Option<String> {
+        let Rules { project, images, limited, .. } = rules;
+        if !images.is_empty()
+            && let Some(refused) = self.images.iter().find(|i| !image::is_allowed(images, i))
+        {
+            return Some(format!(
+                "project {project:?} does not allow image {refused:?}, but {}: use one of these, or ask an administrator of the project",
+                images.join(", ")
+            ));
+        }
+        if let Some(worker) = self.worker.filter(|w| !rules.allows_worker(w)) {
+            return Some(not_allowed(rules, worker));
+        }
+        let named = [("cpu", &limited.cpu), ("memory", &limited.memory)];
+        if self.ends && named.iter().any(|(_, limit)| limit.is_some()) {
+            return Some(format!(
+                "only the worker of a pod says that it has ended, where project {project:?} counts what pods request: delete it instead"
+            ));
+        }
+        if self.resource == "pods" && self.created {
+            for (amount, limit) in named {
+                let missing = quota::missing(new, &[&amount.to_owned()]);
+                if let (Some(limit), Some(missing)) = (limit, missing) {
+                    return Some(format!("failed quota: {limit}: {missing}"));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Why a pod cannot be on a worker.
+fn not_allowed(rules: &Rules, worker: &str) -> String {
+    format!(
+        "project {:?} does not allow worker {worker:?}, but {}: use one of these, or ask an administrator of the project",
+        rules.project,
+        rules.workers.join(", ")
+    )
+}

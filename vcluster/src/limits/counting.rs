@@ -1,0 +1,236 @@
+//! What the pods and claims of clusters request: counted from what is stored. What has not changed since is not read again.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use vctl_machinery::status::ApiError;
+use vctl_runtime::heavy;
+use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant};
+
+use super::Requests;
+use crate::{quantity::Quantity, quota, storage};
+
+/// Resources whose objects request something.
+pub(crate) const COUNTED: [&str; 2] = ["pods", "persistentvolumeclaims"];
+
+/// Of all clusters of the process.
+#[derive(Default)]
+pub(crate) struct Counting {
+    counted: Mutex<HashMap<Tenant, Arc<Counted>>>,
+    /// What may be written but is not yet, or not yet known to be, by the number of its hold.
+    pending: Arc<Mutex<HashMap<u64, Pending>>>,
+    holds: AtomicU64,
+}
+
+/// What a cluster requested at a revision.
+struct Counted {
+    revision: Revision,
+    sum: Requests,
+    objects: HashMap<Key, Object>,
+    /// Some of it ends by the clock: pods that are being deleted.
+    timed: bool,
+    /// When it was counted, in seconds since 1970.
+    at: i64,
+    /// When somebody last asked.
+    asked: AtomicI64,
+}
+
+struct Object {
+    revision: Revision,
+    requests: Requests,
+    timed: bool,
+}
+
+struct Pending {
+    tenant: Tenant,
+    key: Key,
+    requests: Requests,
+}
+
+/// What an object will request counts, as long as this is kept.
+pub(crate) struct Hold {
+    number: u64,
+    pending: Arc<Mutex<HashMap<u64, Pending>>>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+/// What one object requests. A pod that has ended requests nothing.
+pub(crate) fn of(resource: &str, object: &Value, now: Timestamp) -> Requests {
+    let used = quota::usage(resource, object, now);
+    let amount = |name: &str| used.get(name).copied().unwrap_or(Quantity::ZERO);
+    Requests {
+        cpu: amount("requests.cpu").millis_up(),
+        memory: amount("requests.memory").units_up(),
+        storage: amount("requests.storage").units_up(),
+    }
+}
+
+impl Counted {
+    /// Counts what is stored; of what was counted before, what has changed since.
+    fn of(revision: Revision, stored: Vec<(&str, Vec<Entry>)>, before: Option<&Self>, now: Timestamp) -> Self {
+        let at = now.as_second();
+        let mut counted =
+            Self { revision, sum: Requests::NONE, objects: HashMap::new(), timed: false, at, asked: at.into() };
+        for (resource, entries) in stored {
+            for entry in entries {
+                let known = before.and_then(|b| b.objects.get(&entry.key));
+                let object = match known.filter(|o| o.revision == entry.revision && !o.timed) {
+                    Some(known) => Object { ..*known },
+                    None => {
+                        let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
+                        let timed = resource == "pods" && object["metadata"].get("deletionTimestamp").is_some();
+                        Object { revision: entry.revision, requests: of(resource, &object, now), timed }
+                    }
+                };
+                counted.sum = counted.sum.plus(object.requests);
+                counted.timed |= object.timed;
+                counted.objects.insert(entry.key, object);
+            }
+        }
+        counted
+    }
+}
+
+impl Counting {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, Arc<Counted>>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an object as if it requested this already, until the hold is dropped: after its write is known to have been made or not.
+    pub(crate) fn hold(&self, tenant: Tenant, key: Key, requests: Requests) -> Hold {
+        let number = self.holds.fetch_add(1, Ordering::Relaxed);
+        let pending = Pending { tenant, key, requests };
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(number, pending);
+        Hold { number, pending: self.pending.clone() }
+    }
+
+    /// What a cluster requests: what is stored, and what is held. Each object counts once, by the larger of the two.
+    pub(crate) async fn requested(
+        &self,
+        store: &dyn Store,
+        tenant: Tenant,
+        now: Timestamp,
+    ) -> Result<Requests, ApiError> {
+        // Before what is stored: a hold that ends in between is stored by then, or will never be.
+        let mut held: HashMap<Key, Requests> = HashMap::new();
+        for pending in self.pending.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            if pending.tenant == tenant {
+                let of = held.entry(pending.key.clone()).or_default();
+                *of = of.max(pending.requests);
+            }
+        }
+        let counted = match self.counted(store, tenant, now).await {
+            Ok(counted) => counted,
+            Err(StoreError::NoTenant(_)) => return Ok(Requests::NONE),
+            Err(e) => return Err(storage::error(e)),
+        };
+        let stored = |key: &Key| counted.objects.get(key).map_or(Requests::NONE, |o| o.requests);
+        Ok(held.iter().fold(counted.sum, |sum, (key, requests)| sum.plus(requests.minus(stored(key)))))
+    }
+
+    async fn counted(&self, store: &dyn Store, tenant: Tenant, now: Timestamp) -> Result<Arc<Counted>, StoreError> {
+        let revision = store.revision(tenant).await?;
+        let before = self.lock().get(&tenant).cloned();
+        let at = now.as_second();
+        if let Some(before) = before.as_ref().filter(|b| b.revision == revision && (!b.timed || b.at == at)) {
+            before.asked.store(at, Ordering::Relaxed);
+            return Ok(before.clone());
+        }
+        // What is listed below is of this revision or a later one, which is counted again.
+        let mut stored = Vec::new();
+        for resource in COUNTED {
+            stored.push((resource, store.list(tenant, ListOptions::newest(Scope::all(resource))).await?.entries));
+        }
+        let known =
+            |e: &Entry| before.as_ref().and_then(|b| b.objects.get(&e.key)).is_some_and(|o| o.revision == e.revision);
+        let fresh = stored.iter().flat_map(|(_, entries)| entries).filter(|e| !known(e)).map(|e| e.value.len()).sum();
+        let counted = heavy::sized(fresh, || Counted::of(revision, stored, before.as_deref(), now)).await;
+        let counted = Arc::new(counted);
+        self.lock().insert(tenant, counted.clone());
+        Ok(counted)
+    }
+
+    /// Forgets what nobody has asked for since a time, in seconds since 1970.
+    pub(crate) fn forget_before(&self, at: i64) {
+        let mut counted = self.lock();
+        counted.retain(|_, c| c.asked.load(Ordering::Relaxed) > at);
+        counted.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use vctl_store::{Expect, MemoryStore, Write};
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-02T03:04:05Z".parse().unwrap()
+    }
+
+    fn pod(cpu: &str) -> Value {
+        json!({ "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu, "memory": "1Gi" } } }] } })
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new("pods", "ns", name)
+    }
+
+    async fn put(store: &MemoryStore, tenant: Tenant, key: Key, object: Option<&Value>) {
+        let value = object.map(|o| o.to_string().into());
+        store.transact(tenant, vec![Write { key, expect: Expect::Any, value }]).await.unwrap();
+    }
+
+    #[test]
+    fn objects_request_what_a_resource_quota_would_charge() {
+        let mut ended = pod("1");
+        ended["status"]["phase"] = "Succeeded".into();
+        let claim = json!({ "spec": { "resources": { "requests": { "storage": "1500M" } } } });
+        let mut gone = pod("1");
+        gone["metadata"] = json!({ "deletionTimestamp": "2026-01-02T03:00:00Z", "deletionGracePeriodSeconds": 30 });
+        assert_eq!(of("pods", &pod("250m"), now()), Requests { cpu: 250, memory: 1 << 30, storage: 0 });
+        assert_eq!(of("pods", &pod("100u"), now()).cpu, 1, "what is less than a thousandth is one");
+        assert_eq!(of("pods", &ended, now()), Requests::NONE);
+        assert_eq!(of("pods", &gone, now()), Requests::NONE, "it should be gone for long");
+        assert_eq!(of("persistentvolumeclaims", &claim, now()).storage, 1_500_000_000);
+    }
+
+    #[tokio::test]
+    async fn what_is_stored_and_what_is_held_count_once() {
+        let (store, counting) = (MemoryStore::new(), Counting::default());
+        let tenant = store.create_tenant("a", Vec::new()).await.unwrap();
+        let cpu = async || counting.requested(&store, tenant, now()).await.unwrap().cpu;
+        assert_eq!(cpu().await, 0);
+        put(&store, tenant, key("a"), Some(&pod("1"))).await;
+        assert_eq!(cpu().await, 1000);
+        let hold = |name: &str, cpu| counting.hold(tenant, key(name), Requests { cpu, memory: 0, storage: 0 });
+        let (new, grows, again) = (hold("b", 500), hold("a", 1500), hold("a", 1200));
+        assert_eq!(cpu().await, 2000);
+        put(&store, tenant, key("b"), Some(&pod("500m"))).await;
+        assert_eq!(cpu().await, 2000, "it is stored, and held still");
+        drop(new);
+        assert_eq!(cpu().await, 2000);
+        drop(grows);
+        assert_eq!(cpu().await, 1700, "what failed counts no more");
+        drop(again);
+        put(&store, tenant, key("a"), None).await;
+        assert_eq!(cpu().await, 500);
+        counting.forget_before(i64::MAX);
+        assert_eq!(cpu().await, 500, "it is counted anew");
+        store.delete_tenant(tenant).await.unwrap();
+        assert_eq!(cpu().await, 0);
+    }
+}
