@@ -74,6 +74,9 @@ pub struct ProjectSettings {
     /// What each of its members may have in it.
     #[serde(default)]
     pub member_quota: Quota,
+    /// What each of its environments may request: cpu, memory and storage only.
+    #[serde(default)]
+    pub environment_quota: Quota,
 }
 
 /// Somebody with a role.
@@ -175,6 +178,8 @@ pub enum LimitHolder {
     User,
     /// Those of a team of the caller's.
     Team,
+    /// Each environment of the project.
+    Environment,
 }
 
 /// The unit of a limit.

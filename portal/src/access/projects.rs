@@ -165,6 +165,7 @@ fn check(
     members::check(permit, policy, Scope::Project(name), &before.members, &after.members)?;
     quota::check(&after.quota)?;
     quota::check(&after.member_quota)?;
+    quota::check_each(&after.environment_quota)?;
     if before.quota != after.quota && !permit.allows(Permission::ProjectsQuota, Scope::Project(name)) {
         return Err(Error::Forbidden(format!(
             "the quota of project {name:?} is set by whoever has {}: ask an administrator of the platform",

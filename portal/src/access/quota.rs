@@ -196,6 +196,20 @@ pub(crate) fn check(quota: &Quota) -> Result<(), Error> {
     }
 }
 
+/// A quota of each environment that makes sense.
+///
+/// # Errors
+/// [`Error::Invalid`] as of [`check`], and for numbers of environments.
+pub(crate) fn check_each(quota: &Quota) -> Result<(), Error> {
+    if quota.environments.is_some() || quota.awake.is_some() || !quota.templates.is_empty() {
+        return Err(Error::invalid(
+            "invalid-quota",
+            "the quota of each environment has cpu, memory and storage only: numbers of environments are limited by quota and memberQuota",
+        ));
+    }
+    check(quota)
+}
+
 /// Whose quota it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Holder<'a> {
@@ -203,6 +217,7 @@ enum Holder<'a> {
     Member { project: &'a str, user: &'a str },
     User(&'a str),
     Team { name: &'a str, users: BTreeSet<String> },
+    Environment { project: &'a str, name: &'a str },
 }
 
 impl Holder<'_> {
@@ -212,6 +227,7 @@ impl Holder<'_> {
             Self::Member { project, user } => format!("member:{project}:{user}"),
             Self::User(user) => format!("user:{user}"),
             Self::Team { name, .. } => format!("team:{name}"),
+            Self::Environment { name, .. } => format!("environment:{name}"),
         }
     }
 
@@ -221,6 +237,7 @@ impl Holder<'_> {
             Self::Member { project, user } => environment.project == *project && environment.owner_id == *user,
             Self::User(user) => environment.owner_id == *user,
             Self::Team { users, .. } => users.contains(&environment.owner_id),
+            Self::Environment { name, .. } => environment.name.as_str() == *name,
         }
     }
 
@@ -231,6 +248,7 @@ impl Holder<'_> {
             Self::Member { project, .. } => format!("member/{project}"),
             Self::User(user) => format!("user/{user}"),
             Self::Team { name, .. } => format!("team/{name}"),
+            Self::Environment { name, .. } => format!("environment/{name}"),
         }
     }
 
@@ -249,6 +267,9 @@ impl Holder<'_> {
             Self::Project(name) => (format!("project {name:?}"), "an administrator of the platform".to_owned()),
             Self::Member { project, .. } => {
                 (format!("each member of project {project:?}"), format!("an administrator of project {project:?}"))
+            }
+            Self::Environment { project, .. } => {
+                (format!("each environment of project {project:?}"), format!("an administrator of project {project:?}"))
             }
             Self::User(_) => ("each user".to_owned(), "an administrator of the platform".to_owned()),
             Self::Team { name, .. } => (format!("team {name:?}"), "whoever has teams.update".to_owned()),
@@ -284,6 +305,7 @@ impl Holder<'_> {
             Self::Member { user, .. } => (LimitHolder::Member, *user),
             Self::User(user) => (LimitHolder::User, *user),
             Self::Team { name, .. } => (LimitHolder::Team, *name),
+            Self::Environment { name, .. } => (LimitHolder::Environment, *name),
         }
     }
 }
@@ -302,16 +324,21 @@ fn limits_amounts(quota: &Quota) -> bool {
     quota.cpu.is_some() || quota.memory.is_some() || quota.storage.is_some()
 }
 
-/// The quotas that apply to environments of somebody in a project.
+/// The quotas that apply to environments of somebody in a project, and to one of them where it is named.
 fn holders<'a>(
     policy: &'a Policy,
     project: &str,
     owner: &'a str,
+    environment: Option<&'a str>,
     groups: &HashMap<String, Vec<String>>,
 ) -> Vec<(Holder<'a>, &'a Quota)> {
     let mut holders = Vec::new();
     if let Some(project) = policy.projects.get(project) {
         let name = project.value.name.as_str();
+        holders.extend(environment.map(|environment| {
+            let holder = Holder::Environment { project: name, name: environment };
+            (holder, &project.value.settings.environment_quota)
+        }));
         holders.push((Holder::Project(name), &project.value.settings.quota));
         holders.push((Holder::Member { project: name, user: owner }, &project.value.settings.member_quota));
     }
@@ -332,6 +359,15 @@ fn holders<'a>(
     holders
 }
 
+/// The quotas that apply to an environment.
+fn of_environment<'a>(
+    policy: &'a Policy,
+    environment: &'a EnvironmentDoc,
+    groups: &HashMap<String, Vec<String>>,
+) -> Vec<(Holder<'a>, &'a Quota)> {
+    holders(policy, &environment.project, &environment.owner_id, Some(environment.name.as_str()), groups)
+}
+
 impl Access {
     /// Checks that every quota allows one more, and returns what must be written together with it.
     ///
@@ -340,7 +376,7 @@ impl Access {
     pub(crate) async fn charge(&self, demand: Demand<'_>) -> Result<Charge, Error> {
         let policy = self.policy().await?;
         let groups = self.groups(&policy).await?;
-        let mut holders = holders(&policy, &demand.environment.project, &demand.environment.owner_id, &groups);
+        let mut holders = of_environment(&policy, demand.environment, &groups);
         let inside = matches!(demand.adds, Adds::Requests(_));
         holders.retain(|(_, quota)| !inside || limits_amounts(quota));
         let turn = self.turns.of(holders.iter().map(|(holder, _)| holder.key()).collect()).await;
@@ -372,7 +408,7 @@ impl Access {
     pub(super) async fn limited(&self, environment: &EnvironmentDoc) -> Result<[Option<String>; 3], Error> {
         let policy = self.policy().await?;
         let groups = self.groups(&policy).await?;
-        let holders = holders(&policy, &environment.project, &environment.owner_id, &groups);
+        let holders = of_environment(&policy, environment, &groups);
         let first = |limits: fn(&Quota) -> bool| {
             holders.iter().find(|(_, quota)| limits(quota)).map(|(holder, _)| holder.label())
         };
@@ -395,7 +431,7 @@ impl Access {
         let groups = self.groups(&policy).await?;
         let mut requested = Requested::new(self);
         let mut limits = Vec::new();
-        for (holder, quota) in holders(&policy, project, user, &groups) {
+        for (holder, quota) in holders(&policy, project, user, None, &groups) {
             let (kind, name) = holder.limit();
             let used = requested.used(&holder, limits_amounts(quota), &environments).await?;
             for line in lines(quota, &used, &Counted::default()) {

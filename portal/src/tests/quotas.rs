@@ -218,3 +218,25 @@ async fn what_a_project_allows_counts_at_once() {
     let (status, problem) = world.call("PUT", "/api/v1/projects/a", Some(json!({"allowedWorkers": [""]}))).await;
     assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-project")));
 }
+
+#[tokio::test]
+async fn each_environment_has_a_quota_of_its_own() {
+    let world = World::new();
+    world.template_with("app", "1.0.0", PARAMETERS, &[("all.yaml", MANIFEST)]);
+    project(&world, json!({"name": "a", "environmentQuota": {"cpu": "1"}})).await;
+    for name in ["one", "two"] {
+        assert_eq!(create(&world, None, name, "app").await.0, StatusCode::CREATED);
+        start(&world, name, 1000).await.expect("of its own");
+    }
+    let refused = start(&world, "one", 1).await.expect_err("refused");
+    assert_eq!(refused, "exceeded quota: environment/one, requested: cpu=1m, used: cpu=1, limited: cpu=1");
+    let rules = world.portal.cluster_rules("one").await.expect("rules").expect("an environment");
+    assert_eq!(rules.cpu.as_deref(), Some("environment/one"));
+    let large = json!({"name": "three", "template": "app", "project": "a", "parameters": {"replicas": 3}});
+    let (_, problem) = world.call("POST", "/api/v1/environments", Some(large)).await;
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("each environment of project \"a\" may have 1 of cpu"), "{problem}");
+    let wrong = json!({"environmentQuota": {"environments": 2}});
+    let (status, problem) = world.call("PUT", "/api/v1/projects/a", Some(wrong)).await;
+    assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-quota")));
+}

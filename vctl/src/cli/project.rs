@@ -127,6 +127,15 @@ struct Settings {
     /// Most storage; none: no limit
     #[arg(long, value_name = "QUANTITY")]
     storage_per_member: Option<String>,
+    /// Most processors that pods request in each environment; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    cpu_per_environment: Option<String>,
+    /// Most memory; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    memory_per_environment: Option<String>,
+    /// Most storage; none: no limit
+    #[arg(long, value_name = "QUANTITY")]
+    storage_per_environment: Option<String>,
 }
 
 /// Sets a limit that is given; `none` takes it away.
@@ -169,6 +178,10 @@ impl Settings {
         set(&mut each.cpu, self.cpu_per_member);
         set(&mut each.memory, self.memory_per_member);
         set(&mut each.storage, self.storage_per_member);
+        let each = &mut settings.environment_quota;
+        set(&mut each.cpu, self.cpu_per_environment);
+        set(&mut each.memory, self.memory_per_environment);
+        set(&mut each.storage, self.storage_per_environment);
     }
 }
 
@@ -317,6 +330,12 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
     for (name, used, limit) in amounts {
         let limit = limit.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
         text.push_str(&format!("{name}: {used}{limit}\n"));
+    }
+    let Quota { cpu, memory, storage, .. } = &settings.environment_quota;
+    for (name, limit) in [("cpu", cpu), ("memory", memory), ("storage", storage)] {
+        if let Some(limit) = limit {
+            text.push_str(&format!("{name} of each environment: at most {limit}\n"));
+        }
     }
     for (template, limit) in &usage.quota.templates {
         let used = usage.used.templates.get(template).copied().unwrap_or_default();

@@ -268,6 +268,8 @@ export interface ProjectSettings {
   allowedWorkers: string[];
   quota: Quota;
   memberQuota: Quota;
+  /** Of each environment: cpu, memory and storage only. */
+  environmentQuota: Quota;
 }
 
 export interface Project extends ProjectSettings {
@@ -284,7 +286,7 @@ export interface QuotaUsage {
 }
 
 export interface LimitUsage {
-  holder: "project" | "member" | "user" | "team";
+  holder: "project" | "member" | "user" | "team" | "environment";
   /** Of the project or team; the id of the user. */
   name: string;
   /** `environments`, `awake`, `cpu`, `memory`, `storage` or `template NAME`. */

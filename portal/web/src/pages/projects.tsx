@@ -13,7 +13,7 @@ import { FormDialog, words } from "../ui/form";
 import { LimitBar, NoLimit, limitName } from "../ui/meter";
 import { Facts, Page, Panel } from "../ui/page";
 import { AddMember, Members, alike } from "./members";
-import { QuotaFields, quotaOf, quotaProblem, quotaTexts } from "./quota";
+import { AmountFields, QuotaFields, quotaOf, quotaProblem, quotaText, quotaTexts } from "./quota";
 
 export default function Projects() {
   const query = useQuery(projectsQuery);
@@ -49,7 +49,7 @@ export default function Projects() {
   );
 }
 
-const settingsOf = ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota });
+const settingsOf = ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota, environmentQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota, environmentQuota });
 
 function One({ project }: { project: Project }) {
   const [asked, setAsked] = useState<"member" | "limits" | "delete" | null>(null);
@@ -94,12 +94,13 @@ function One({ project }: { project: Project }) {
           <h3>Members</h3>
           <Members members={project.members} missing={missing} onRemove={(member) => void change({ members: project.members.filter((each) => !alike(each, member)) }, `${member.name} was removed from ${project.name}`).catch(setError)} />
         </div>
-        {project.allowedTemplates.length + project.allowedImages.length + project.allowedWorkers.length > 0 && (
+        {(project.allowedTemplates.length + project.allowedImages.length + project.allowedWorkers.length > 0 || quotaText(project.environmentQuota) !== "no limit") && (
           <Facts
             items={[
               ["Templates", allowed(project.allowedTemplates)],
               ["Images", allowed(project.allowedImages)],
               ["Workers", allowed(project.allowedWorkers)],
+              ["Each environment", quotaText(project.environmentQuota)],
             ]}
           />
         )}
@@ -171,6 +172,7 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
   const [workers, setWorkers] = useState(project.allowedWorkers.join(", "));
   const [quota, setQuota] = useState(() => quotaTexts(project.quota));
   const [member, setMember] = useState(() => quotaTexts(project.memberQuota));
+  const [each, setEach] = useState(() => quotaTexts(project.environmentQuota));
   const unknown = words(templateNames).filter((each) => templates.data?.some((template) => template.name === each) === false);
   const unknownText = unknown.length === 0 ? undefined : `There is no template ${unknown.join(", ")}`;
   const quotas: { quota?: Quota } = quotaReason === undefined ? { quota: quotaOf(quota) } : {};
@@ -178,9 +180,9 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
     <FormDialog
       title={`Title and limits of ${project.name}`}
       verb="Change"
-      problem={unknownText ?? quotaProblem(quota) ?? quotaProblem(member)}
+      problem={unknownText ?? quotaProblem(quota) ?? quotaProblem(member) ?? quotaProblem(each)}
       onClose={onClose}
-      onSubmit={() => onChange({ title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), memberQuota: quotaOf(member), ...quotas })}
+      onSubmit={() => onChange({ title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), memberQuota: quotaOf(member), environmentQuota: quotaOf(each), ...quotas })}
     >
       <TextField label="Title" value={title} onChange={setTitle} autoFocus />
       <TextField label="Allowed templates" value={templateNames} onChange={setTemplateNames} error={unknownText} hint="With commas; empty allows all" mono />
@@ -190,6 +192,8 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
       {quotaReason === undefined ? <QuotaFields texts={quota} onChange={setQuota} /> : <p className="faint">{quotaReason}.</p>}
       <h3>Each member</h3>
       <QuotaFields texts={member} onChange={setMember} />
+      <h3>Each environment</h3>
+      <AmountFields texts={each} onChange={setEach} />
     </FormDialog>
   );
 }

@@ -62,17 +62,39 @@ export function quotaText(quota: Quota): string {
   return all.filter(Boolean).join(", ") || "no limit";
 }
 
-export function QuotaFields({ texts, onChange }: { texts: QuotaTexts; onChange: (texts: QuotaTexts) => void }) {
+interface Fields {
+  texts: QuotaTexts;
+  onChange: (texts: QuotaTexts) => void;
+}
+
+export function QuotaFields({ texts, onChange }: Fields) {
   return (
     <div className="form">
       <TextField label="Environments" value={texts.environments} inputMode="numeric" placeholder="no limit" error={wrongCount(texts.environments)} onChange={(environments) => onChange({ ...texts, environments })} />
       <TextField label="Awake at the same time" value={texts.awake} inputMode="numeric" placeholder="no limit" error={wrongCount(texts.awake)} onChange={(awake) => onChange({ ...texts, awake })} />
-      <TextField label="CPU" value={texts.cpu} placeholder="no limit" hint="What pods request, such as 4 or 500m" error={wrongQuantity(texts.cpu)} mono onChange={(cpu) => onChange({ ...texts, cpu })} />
-      <TextField label="Memory" value={texts.memory} placeholder="no limit" hint="What pods request, such as 16Gi" error={wrongQuantity(texts.memory)} mono onChange={(memory) => onChange({ ...texts, memory })} />
-      <TextField label="Storage" value={texts.storage} placeholder="no limit" hint="What is claimed, such as 100Gi" error={wrongQuantity(texts.storage)} mono onChange={(storage) => onChange({ ...texts, storage })} />
+      <Amounts texts={texts} onChange={onChange} />
       <div className="wide">
         <TextField label="By template" value={texts.templates} placeholder="no limit" hint="Such as team-x=3, blank=1" mono onChange={(templates) => onChange({ ...texts, templates })} />
       </div>
     </div>
+  );
+}
+
+/** Without numbers of environments. */
+export function AmountFields(fields: Fields) {
+  return (
+    <div className="form">
+      <Amounts {...fields} />
+    </div>
+  );
+}
+
+function Amounts({ texts, onChange }: Fields) {
+  return (
+    <>
+      <TextField label="CPU" value={texts.cpu} placeholder="no limit" hint="What pods request, such as 4 or 500m" error={wrongQuantity(texts.cpu)} mono onChange={(cpu) => onChange({ ...texts, cpu })} />
+      <TextField label="Memory" value={texts.memory} placeholder="no limit" hint="What pods request, such as 16Gi" error={wrongQuantity(texts.memory)} mono onChange={(memory) => onChange({ ...texts, memory })} />
+      <TextField label="Storage" value={texts.storage} placeholder="no limit" hint="What is claimed, such as 100Gi" error={wrongQuantity(texts.storage)} mono onChange={(storage) => onChange({ ...texts, storage })} />
+    </>
   );
 }

@@ -12,6 +12,7 @@ export const limitName = (what: string): string => NAMES[what] ?? what.replace(/
 function whose({ holder, name }: LimitUsage): string {
   if (holder === "project") return "";
   if (holder === "team") return ` of team ${name}`;
+  if (holder === "environment") return ` of ${name}`;
   return holder === "user" ? " of yours, in all projects" : " of yours";
 }
 
