@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     access::{
-        CreateProject, DEFAULT_PROJECT, LimitHolder, LimitUnit, LimitUsage, Member, MemberKind, Permissions, Platform,
-        Project, ProjectSettings, Quota, QuotaUsage, Role, RoleSettings, Share, ShareAccess, Team, TeamSettings, Usage,
+        CreateProject, DEFAULT_PROJECT, EnvironmentQuota, LimitHolder, LimitUnit, LimitUsage, Member, MemberKind,
+        Permissions, Platform, Project, ProjectSettings, Quota, QuotaUsage, Role, RoleSettings, Share, ShareAccess,
+        Team, TeamSettings, Usage,
     },
     approvals::*,
     audit::*,

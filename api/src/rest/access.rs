@@ -67,6 +67,7 @@ pub struct ProjectSettings {
     pub allowed_images: Vec<String>,
     /// Patterns of names of the workers that pods of its environments may be on, with `*` for any text; empty: all.
     #[serde(default)]
+    #[schemars(inner(length(min = 1, max = 256)))]
     pub allowed_workers: Vec<String>,
     /// What all its environments together may be.
     #[serde(default)]
@@ -74,9 +75,9 @@ pub struct ProjectSettings {
     /// What each of its members may have in it.
     #[serde(default)]
     pub member_quota: Quota,
-    /// What each of its environments may request: cpu, memory and storage only.
+    /// What each of its environments may request.
     #[serde(default)]
-    pub environment_quota: Quota,
+    pub environment_quota: EnvironmentQuota,
 }
 
 /// Somebody with a role.
@@ -129,6 +130,31 @@ pub struct Quota {
     /// Environments by template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, u32>,
+}
+
+/// How much one environment may request; what is not named is not limited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvironmentQuota {
+    /// Processors while it is awake, as a quantity of Kubernetes: `4`, `500m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
+    pub cpu: Option<String>,
+    /// Memory while it is awake: `16Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
+    pub memory: Option<String>,
+    /// Storage that is claimed, asleep or awake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = QUANTITY))]
+    pub storage: Option<String>,
+}
+
+impl From<&EnvironmentQuota> for Quota {
+    fn from(of: &EnvironmentQuota) -> Self {
+        let EnvironmentQuota { cpu, memory, storage } = of.clone();
+        Self { cpu, memory, storage, ..Self::default() }
+    }
 }
 
 /// What is used of a quota.

@@ -1,6 +1,6 @@
 //! Projects.
 
-use vctl_api::rest::{CreateProject, DEFAULT_PROJECT, Project, ProjectSettings};
+use vctl_api::rest::{CreateProject, DEFAULT_PROJECT, Project, ProjectSettings, Quota};
 use vctl_store::{Expect, Revision, StoreError};
 
 use super::{
@@ -165,7 +165,7 @@ fn check(
     members::check(permit, policy, Scope::Project(name), &before.members, &after.members)?;
     quota::check(&after.quota)?;
     quota::check(&after.member_quota)?;
-    quota::check_each(&after.environment_quota)?;
+    quota::check(&Quota::from(&after.environment_quota))?;
     if before.quota != after.quota && !permit.allows(Permission::ProjectsQuota, Scope::Project(name)) {
         return Err(Error::Forbidden(format!(
             "the quota of project {name:?} is set by whoever has {}: ask an administrator of the platform",

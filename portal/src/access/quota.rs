@@ -6,6 +6,7 @@
 //! the count. Where nothing is limited nothing is counted or written.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
@@ -196,20 +197,6 @@ pub(crate) fn check(quota: &Quota) -> Result<(), Error> {
     }
 }
 
-/// A quota of each environment that makes sense.
-///
-/// # Errors
-/// [`Error::Invalid`] as of [`check`], and for numbers of environments.
-pub(crate) fn check_each(quota: &Quota) -> Result<(), Error> {
-    if quota.environments.is_some() || quota.awake.is_some() || !quota.templates.is_empty() {
-        return Err(Error::invalid(
-            "invalid-quota",
-            "the quota of each environment has cpu, memory and storage only: numbers of environments are limited by quota and memberQuota",
-        ));
-    }
-    check(quota)
-}
-
 /// Whose quota it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Holder<'a> {
@@ -331,25 +318,26 @@ fn holders<'a>(
     owner: &'a str,
     environment: Option<&'a str>,
     groups: &HashMap<String, Vec<String>>,
-) -> Vec<(Holder<'a>, &'a Quota)> {
+) -> Vec<(Holder<'a>, Cow<'a, Quota>)> {
     let mut holders = Vec::new();
     if let Some(project) = policy.projects.get(project) {
         let name = project.value.name.as_str();
         holders.extend(environment.map(|environment| {
             let holder = Holder::Environment { project: name, name: environment };
-            (holder, &project.value.settings.environment_quota)
+            (holder, Cow::Owned(Quota::from(&project.value.settings.environment_quota)))
         }));
-        holders.push((Holder::Project(name), &project.value.settings.quota));
-        holders.push((Holder::Member { project: name, user: owner }, &project.value.settings.member_quota));
+        holders.push((Holder::Project(name), Cow::Borrowed(&project.value.settings.quota)));
+        holders
+            .push((Holder::Member { project: name, user: owner }, Cow::Borrowed(&project.value.settings.member_quota)));
     }
-    holders.push((Holder::User(owner), &policy.platform.value.settings.user_quota));
+    holders.push((Holder::User(owner), Cow::Borrowed(&policy.platform.value.settings.user_quota)));
     for team in policy.teams.values() {
         let settings = &team.value.settings;
         let by_group = groups.iter().filter(|(_, of)| settings.groups.iter().any(|g| of.contains(g)));
         let users: BTreeSet<String> =
             by_group.map(|(user, _)| user.clone()).chain(settings.users.iter().cloned()).collect();
         if users.contains(owner) {
-            holders.push((Holder::Team { name: &team.value.name, users }, &settings.quota));
+            holders.push((Holder::Team { name: &team.value.name, users }, Cow::Borrowed(&settings.quota)));
         }
     }
     holders.retain(|(holder, quota)| {
@@ -364,7 +352,7 @@ fn of_environment<'a>(
     policy: &'a Policy,
     environment: &'a EnvironmentDoc,
     groups: &HashMap<String, Vec<String>>,
-) -> Vec<(Holder<'a>, &'a Quota)> {
+) -> Vec<(Holder<'a>, Cow<'a, Quota>)> {
     holders(policy, &environment.project, &environment.owner_id, Some(environment.name.as_str()), groups)
 }
 
@@ -433,8 +421,8 @@ impl Access {
         let mut limits = Vec::new();
         for (holder, quota) in holders(&policy, project, user, None, &groups) {
             let (kind, name) = holder.limit();
-            let used = requested.used(&holder, limits_amounts(quota), &environments).await?;
-            for line in lines(quota, &used, &Counted::default()) {
+            let used = requested.used(&holder, limits_amounts(&quota), &environments).await?;
+            for line in lines(&quota, &used, &Counted::default()) {
                 let Line { what, unit, limit, used, .. } = line;
                 limits.push(LimitUsage { holder: kind, name: name.to_owned(), what, unit, used, limit });
             }

@@ -236,7 +236,7 @@ async fn each_environment_has_a_quota_of_its_own() {
     let (_, problem) = world.call("POST", "/api/v1/environments", Some(large)).await;
     let detail = problem["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("each environment of project \"a\" may have 1 of cpu"), "{problem}");
-    let wrong = json!({"environmentQuota": {"environments": 2}});
+    let wrong = json!({"environmentQuota": {"cpu": "much"}});
     let (status, problem) = world.call("PUT", "/api/v1/projects/a", Some(wrong)).await;
     assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-quota")));
 }

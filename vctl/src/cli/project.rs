@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{
-    CreateProject, LimitHolder, LimitUnit, Member, MemberKind, Page, Project, ProjectSettings, Quota, QuotaUsage,
+    CreateProject, EnvironmentQuota, LimitHolder, LimitUnit, Member, MemberKind, Page, Project, ProjectSettings, Quota,
+    QuotaUsage,
 };
 
 use super::{
@@ -331,7 +332,7 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
         let limit = limit.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
         text.push_str(&format!("{name}: {used}{limit}\n"));
     }
-    let Quota { cpu, memory, storage, .. } = &settings.environment_quota;
+    let EnvironmentQuota { cpu, memory, storage } = &settings.environment_quota;
     for (name, limit) in [("cpu", cpu), ("memory", memory), ("storage", storage)] {
         if let Some(limit) = limit {
             text.push_str(&format!("{name} of each environment: at most {limit}\n"));
