@@ -28,6 +28,8 @@ const KEEP: usize = 1000;
 const STARTS_LIMIT: u32 = 50;
 /// Longest wait between two retries.
 const BACK_OFF_LIMIT: Duration = Duration::from_mins(1);
+/// How long the runner waits at most when nothing happens.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 /// Pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -165,6 +167,10 @@ impl Runner {
     }
 
     fn until_next(&self, board: &Board) -> Duration {
+        if board.running.len() >= self.shared.config.parallel {
+            // Nothing can be started until one of them ends, which is told: of many that wait, none is looked at.
+            return LONGEST_PAUSE;
+        }
         let now = self.shared.clock.now();
         let waiting = board
             .open
@@ -175,7 +181,7 @@ impl Runner {
             .filter(|due| *due > now)
             .min()
             .and_then(|due| Duration::try_from(due.duration_since(now)).ok())
-            .unwrap_or(Duration::from_hours(1))
+            .unwrap_or(LONGEST_PAUSE)
             .max(Duration::from_millis(1))
     }
 
