@@ -1,9 +1,28 @@
 //! What virtual control planes record of requests, on its way to the portal's audit trail.
 
-use std::sync::OnceLock;
+use std::{path::Path, sync::OnceLock};
 
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use vctl_portal::{Portal, RequestEvent};
-use vctl_vcluster::audit::{AuditBackend, AuditEvent};
+use vctl_vcluster::audit::{AuditBackend, AuditEvent, AuditPolicy};
+
+/// When a change inside of an environment is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuditMode {
+    /// When it is made
+    Batch,
+    /// When its entry is in the audit trail
+    Blocking,
+}
+
+/// Reads an audit policy.
+pub(crate) fn policy(file: &Path) -> Result<AuditPolicy> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("--audit-policy-file {}", file.display()))?;
+    let document: serde_json::Value =
+        serde_yaml::from_str(&text).with_context(|| format!("--audit-policy-file {} is no YAML", file.display()))?;
+    AuditPolicy::new(&document).with_context(|| format!("--audit-policy-file {}", file.display()))
+}
 
 /// The portal, once there is one: it needs the control planes first. Until then nothing is served.
 #[derive(Default)]

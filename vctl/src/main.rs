@@ -16,6 +16,7 @@ mod pod_streams;
 mod renderer;
 mod router;
 mod store;
+mod traces;
 mod up;
 mod virtual_api;
 

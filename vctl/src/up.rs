@@ -16,7 +16,7 @@ use vctl_runtime::{
     renewal::Renewing,
     serve::{self, Server, Tls},
     tasks::Tasks,
-    telemetry::{self, LogFormat, TracesConfig},
+    telemetry::{self, LogFormat},
 };
 use vctl_store::Store;
 use vctl_syncer::hub::{self, Hub};
@@ -28,7 +28,7 @@ use vctl_vcluster::{
 };
 
 use crate::{
-    audit::ToPortal,
+    audit::{self, AuditMode, ToPortal},
     certificates::Certificates,
     cli::Global,
     data_dir::{DataDir, write_private},
@@ -41,6 +41,7 @@ use crate::{
     pod_streams::Streams,
     renderer, router,
     store::StoreArgs,
+    traces::TracesArgs,
     virtual_api::NodeApi,
 };
 
@@ -62,30 +63,6 @@ pub(crate) enum WorkersKind {
     Simulated,
     /// Nothing: pods stay Pending
     None,
-}
-
-/// When a change inside of an environment is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AuditMode {
-    /// When it is made
-    Batch,
-    /// When its entry is in the audit trail
-    Blocking,
-}
-
-/// Where traces go.
-#[derive(Debug, Args)]
-pub(crate) struct TracesArgs {
-    /// Collector that traces are sent to (OpenTelemetry, OTLP over gRPC), such as http://127.0.0.1:4317 [default: none are made]
-    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
-    pub(crate) otlp_endpoint: Option<String>,
-}
-
-impl TracesArgs {
-    pub(crate) fn config(&self, service: &'static str, instance: &str) -> Option<TracesConfig> {
-        let endpoint = self.otlp_endpoint.clone().filter(|url| !url.is_empty())?;
-        Some(TracesConfig { endpoint, service, version: env!("CARGO_PKG_VERSION"), instance: instance.to_owned() })
-    }
 }
 
 /// Arguments of `vctl up`.
@@ -172,7 +149,7 @@ impl Up {
                 tracing::info!(name, url = issuer.url, client_id = issuer.client_id, "people sign in at this issuer");
             }
         }
-        let audit_policy = self.audit_policy_file.as_deref().map(audit_policy).transpose()?;
+        let audit_policy = self.audit_policy_file.as_deref().map(audit::policy).transpose()?;
         let settings = self.store.settings()?;
         file_limit::raise();
         let data = DataDir::create(&global.data_dir()?)?;
@@ -335,14 +312,6 @@ impl Up {
         tracing::info!("sign in to the portal (once, within 10 minutes): {}", link.url);
         Ok(portal)
     }
-}
-
-/// Reads an audit policy.
-fn audit_policy(file: &Path) -> Result<AuditPolicy> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("--audit-policy-file {}", file.display()))?;
-    let document: serde_json::Value =
-        serde_yaml::from_str(&text).with_context(|| format!("--audit-policy-file {} is no YAML", file.display()))?;
-    AuditPolicy::new(&document).with_context(|| format!("--audit-policy-file {}", file.display()))
 }
 
 /// A directory with templates is there and can be read.
