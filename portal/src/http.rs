@@ -91,11 +91,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether a request with an `Idempotency-Key` is done once. What goes into an environment is for its own API, and backups are too
-    /// large to compare; both can be repeated as they are.
+    /// Whether a request with an `Idempotency-Key` is done once. What goes into an environment is for its own API, backups are too large to
+    /// compare, and previews change nothing: all can be repeated as they are.
     fn is_idempotent(&self) -> bool {
         let own = self.path.starts_with("/api/v1/") && self.access != Access::Public;
-        self.method == "POST" && own && !self.path.contains("/kube/") && !self.path.ends_with("/restore")
+        self.method == "POST"
+            && own
+            && !self.path.contains("/kube/")
+            && !["restore", "preview"].iter().any(|e| self.path.ends_with(e))
     }
 }
 

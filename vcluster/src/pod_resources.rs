@@ -25,9 +25,12 @@ fn aggregate(pod: &Value, what: &str) -> Amounts {
         raise(&mut start, &own);
     }
     raise(&mut total, &start);
-    // What the pod says as a whole counts instead.
-    for (name, amount) in amounts(&spec["resources"][what]) {
-        total.insert(name, amount);
+    // What the pod says as a whole counts instead. Requests cannot be less than those of its containers.
+    let whole = amounts(&spec["resources"][what]);
+    if what == "requests" {
+        raise(&mut total, &whole);
+    } else {
+        total.extend(whole);
     }
     total
 }
@@ -68,5 +71,8 @@ mod tests {
         } });
         assert_eq!(listed(&requests(&pod)), "cpu=810m,memory=1Mi");
         assert_eq!(listed(&limits(&pod)), "");
+        let mut whole = pod.clone();
+        whole["spec"]["resources"]["requests"] = json!({ "cpu": "0", "memory": "2Gi" });
+        assert_eq!(listed(&requests(&whole)), "cpu=810m,memory=2049Mi", "no less than what its containers request");
     }
 }

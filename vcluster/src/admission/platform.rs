@@ -92,8 +92,8 @@ impl<'a> Change<'a> {
             let on = |pod: &'a Value| pod["spec"]["nodeName"].as_str().filter(|n| !n.is_empty());
             worker = on(new).filter(|on| old.is_none_or(|o| o["spec"]["nodeName"] != **on));
             let ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-            let runs = |pod: &Value| pod["spec"]["nodeName"].as_str().is_some_and(|n| !n.is_empty());
-            ends = ended(new) && old.is_some_and(|o| runs(o) && !ended(o));
+            // Also of one that waits: it could be bound afterwards.
+            ends = ended(new) && old.is_some_and(|o| !ended(o));
         }
         let more = requests.minus(before);
         let change = Self { resource, created: old.is_none(), images, worker, requests, more, ends };

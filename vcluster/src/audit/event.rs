@@ -13,7 +13,7 @@ use crate::user::User;
 pub(super) const LARGEST: usize = 100 << 10;
 /// What is said of an event that was made smaller.
 const TRUNCATED: &str = "audit.k8s.io/truncated";
-/// About the size of an event without objects.
+/// About the size of an event without objects and what clients and servers write at length.
 const PLAIN: usize = 1 << 10;
 
 /// Something that is to be recorded.
@@ -101,7 +101,9 @@ impl Audit {
             event["responseStatus"] = status;
         }
         let mut annotations = noted.annotations.clone();
-        let mut size = PLAIN;
+        let noted_size = annotations.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let said = event["responseStatus"]["message"].as_str().map_or(0, str::len);
+        let mut size = PLAIN + self.uri.len() + self.agent.len() + noted_size + said;
         let mut objects: Vec<(&str, Value)> = Vec::new();
         if level >= Level::Request && stage != Stage::RequestReceived {
             objects.extend(noted.sent.clone().map(|sent| ("requestObject", sent)));

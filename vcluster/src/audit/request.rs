@@ -76,6 +76,9 @@ pub(super) struct Reference {
     pub(super) revision: String,
 }
 
+/// Characters of a user agent that are recorded, as upstream.
+const LONGEST_AGENT: usize = 1024;
+
 impl Audit {
     /// Looks up what is recorded of a request; none when nothing is.
     pub(crate) fn begin(
@@ -87,6 +90,10 @@ impl Audit {
         id: &str,
     ) -> Option<Arc<Self>> {
         let backend = plane.shared.config.audit.as_ref()?;
+        // Anybody could fill the trail.
+        if user.in_group("system:unauthenticated") {
+            return None;
+        }
         let decision = plane.audit_policy.decide(info, &user.name, &user.groups);
         plane.shared.audited.count(decision.level);
         if decision.level == Level::None {
@@ -103,7 +110,7 @@ impl Audit {
             uri,
             user: user.clone(),
             source: source.unwrap_or_else(|_| peer.address.clone()),
-            agent: agent.to_owned(),
+            agent: agent.chars().take(LONGEST_AGENT).collect(),
             received: plane.now(),
             changes: activity::changes(info),
             info: info.clone(),

@@ -226,4 +226,7 @@ async fn the_shipped_policy_leaves_programs_alone() {
     assert!(kept.take().is_empty(), "by the certificate of the cluster's own administrator");
     f.send("POST", &format!("{PODS}/none/exec?command=ls"), Value::Null).await;
     assert_eq!(kept.take().len(), 1, "a session, by whomever");
+    let nobody = Peer { certificates: Arc::default(), ..f.admin.clone() };
+    let (status, _) = f.send_as(&nobody, &[], "POST", PODS, json!({})).await;
+    assert!(status.is_client_error() && kept.take().is_empty(), "anybody could fill the trail: {status}");
 }
