@@ -16,6 +16,7 @@ pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
+pub mod requests;
 pub mod schema;
 pub mod selector;
 mod shape;

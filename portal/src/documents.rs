@@ -91,7 +91,7 @@ pub(crate) struct EnvironmentDoc {
     pub(crate) bindings: BTreeMap<String, String>,
     /// What its template requests; none of one from before that was kept, which counts nothing until it is updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) size: Option<crate::size::Size>,
+    pub(crate) size: Option<vctl_machinery::requests::Requests>,
     /// When it sleeps and ends.
     #[serde(default)]
     pub(crate) times: crate::sleep::Times,

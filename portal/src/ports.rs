@@ -10,7 +10,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{PodCounts, Worker},
 };
-use vctl_machinery::version::MinorVersion;
+use vctl_machinery::{requests::Requests, version::MinorVersion};
 use vctl_store::TenantBackup;
 
 /// Why a call failed.
@@ -130,17 +130,6 @@ pub struct Consumption {
     pub requests: u64,
 }
 
-/// What the pods of an environment that have not ended, and its claims, request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Requested {
-    /// Thousandths of processors.
-    pub cpu: u64,
-    /// Bytes of memory.
-    pub memory: u64,
-    /// Bytes of PersistentVolumeClaims.
-    pub storage: u64,
-}
-
 /// The virtual control planes.
 #[async_trait::async_trait]
 pub trait ControlPlanes: Send + Sync {
@@ -208,7 +197,7 @@ pub trait ControlPlanes: Send + Sync {
     async fn wake_requested(&self) -> EnvironmentName;
 
     /// What is requested in it, asleep or awake, also by what is about to be written; nothing when it is not there.
-    async fn requested(&self, name: &EnvironmentName) -> Result<Requested, PortError>;
+    async fn requested(&self, name: &EnvironmentName) -> Result<Requests, PortError>;
 
     /// On which workers its pods may be has changed ([`crate::Portal::cluster_rules`]): those that wait are looked at again.
     async fn placement_changed(&self, name: &EnvironmentName);

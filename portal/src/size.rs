@@ -1,74 +1,21 @@
 //! How large something is: what the workloads and claims of its manifests request.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vctl_api::rest::Amounts;
-use vctl_machinery::quantity;
-
-use crate::ports::Requested;
-
-/// Amounts that are requested.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Size {
-    /// Thousandths of processors.
-    pub(crate) cpu: u64,
-    /// Bytes of memory.
-    pub(crate) memory: u64,
-    /// Bytes of PersistentVolumeClaims.
-    pub(crate) storage: u64,
-}
-
-impl From<Requested> for Size {
-    fn from(Requested { cpu, memory, storage }: Requested) -> Self {
-        Self { cpu, memory, storage }
-    }
-}
+use vctl_machinery::{quantity, requests::Requests};
 
 /// Nesting of lists in lists that is looked into.
 const DEPTH: usize = 4;
 
-impl Size {
-    /// Adds up what documents request: the pods of workloads times their replicas, and claims. Of a DaemonSet one pod counts, of a Job or CronJob as
-    /// many as run at a time. Custom resources count nothing: what becomes of them is not known.
-    pub(crate) fn of(documents: &[Value]) -> Self {
-        documents.iter().fold(Self::default(), |sum, document| sum.plus(of_document(document, DEPTH)))
-    }
+/// Adds up what documents request: the pods of workloads times their replicas, and claims. Of a DaemonSet one pod counts, of a Job or CronJob as
+/// many as run at a time. Custom resources count nothing: what becomes of them is not known.
+pub(crate) fn of(documents: &[Value]) -> Requests {
+    documents.iter().fold(Requests::NONE, |sum, document| sum.plus(of_document(document, DEPTH)))
+}
 
-    /// As Kubernetes writes them.
-    pub(crate) fn amounts(self) -> Amounts {
-        Amounts { cpu: Some(millis(self.cpu)), memory: Some(bytes(self.memory)), storage: Some(bytes(self.storage)) }
-    }
-
-    /// Without what needs nothing while it sleeps.
-    pub(crate) fn asleep(self) -> Self {
-        Self { cpu: 0, memory: 0, ..self }
-    }
-
-    pub(crate) fn plus(self, other: Self) -> Self {
-        self.each(other, u64::saturating_add)
-    }
-
-    /// What is more than in the other; nothing of what is less.
-    pub(crate) fn minus(self, other: Self) -> Self {
-        self.each(other, u64::saturating_sub)
-    }
-
-    fn times(self, n: u64) -> Self {
-        self.each(Self { cpu: n, memory: n, storage: n }, u64::saturating_mul)
-    }
-
-    pub(crate) fn max(self, other: Self) -> Self {
-        self.each(other, std::cmp::max)
-    }
-
-    fn each(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
-        Self {
-            cpu: join(self.cpu, other.cpu),
-            memory: join(self.memory, other.memory),
-            storage: join(self.storage, other.storage),
-        }
-    }
+/// As Kubernetes writes them.
+pub(crate) fn amounts(of: Requests) -> Amounts {
+    Amounts { cpu: Some(millis(of.cpu)), memory: Some(bytes(of.memory)), storage: Some(bytes(of.storage)) }
 }
 
 /// Thousandths as a quantity.
@@ -97,7 +44,7 @@ fn scaled(nanos: i128, unit: i128) -> Option<u64> {
     quantity::ceil(nanos, unit).try_into().ok()
 }
 
-fn of_document(document: &Value, depth: usize) -> Size {
+fn of_document(document: &Value, depth: usize) -> Requests {
     let spec = &document["spec"];
     let pods = |spec: &Value, count: &str| {
         let count = spec[count].as_u64().unwrap_or(1);
@@ -108,7 +55,7 @@ fn of_document(document: &Value, depth: usize) -> Size {
         "Deployment" | "ReplicaSet" | "ReplicationController" => pods(spec, "replicas"),
         "StatefulSet" => {
             let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
-            let claims = claims.fold(Size::default(), |sum, claim| sum.plus(of_claim(&claim["spec"])));
+            let claims = claims.fold(Requests::NONE, |sum, claim| sum.plus(of_claim(&claim["spec"])));
             pods(spec, "replicas").plus(claims.times(spec["replicas"].as_u64().unwrap_or(1)))
         }
         "DaemonSet" => of_pod(&spec["template"]["spec"]),
@@ -117,26 +64,26 @@ fn of_document(document: &Value, depth: usize) -> Size {
         "PersistentVolumeClaim" => of_claim(spec),
         _ if depth > 0 => {
             let items = document["items"].as_array().into_iter().flatten();
-            items.fold(Size::default(), |sum, item| sum.plus(of_document(item, depth - 1)))
+            items.fold(Requests::NONE, |sum, item| sum.plus(of_document(item, depth - 1)))
         }
-        _ => Size::default(),
+        _ => Requests::NONE,
     }
 }
 
-fn of_claim(spec: &Value) -> Size {
+fn of_claim(spec: &Value) -> Requests {
     let asked = &spec["resources"]["requests"]["storage"];
-    Size {
+    Requests {
         storage: quantity::of(asked).and_then(|n| scaled(n, quantity::NANOS)).unwrap_or_default(),
-        ..Size::default()
+        ..Requests::NONE
     }
 }
 
 /// As the scheduler counts it: all containers together, or the largest that runs before them, and overhead. Source: k8s.io/component-helpers
 /// resource.PodRequests.
-fn of_pod(spec: &Value) -> Size {
+fn of_pod(spec: &Value) -> Requests {
     let containers = |field: &str| spec[field].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut running = containers("containers").iter().fold(Size::default(), |sum, c| sum.plus(of_container(c)));
-    let (mut beside, mut largest) = (Size::default(), Size::default());
+    let mut running = containers("containers").iter().fold(Requests::NONE, |sum, c| sum.plus(of_container(c)));
+    let (mut beside, mut largest) = (Requests::NONE, Requests::NONE);
     for container in containers("initContainers") {
         let asked = of_container(container);
         if container["restartPolicy"] == "Always" {
@@ -151,14 +98,14 @@ fn of_pod(spec: &Value) -> Size {
 }
 
 /// Requests, or limits where there are none: that is what a request is then.
-fn of_container(container: &Value) -> Size {
+fn of_container(container: &Value) -> Requests {
     let resources = &container["resources"];
     of_amounts(|name| resources["requests"].get(name).or_else(|| resources["limits"].get(name)))
 }
 
-fn of_amounts<'v>(find: impl Fn(&str) -> Option<&'v Value>) -> Size {
+fn of_amounts<'v>(find: impl Fn(&str) -> Option<&'v Value>) -> Requests {
     let amount = |name: &str, unit: i128| find(name).and_then(quantity::of).and_then(|n| scaled(n, unit)).unwrap_or(0);
-    Size { cpu: amount("cpu", quantity::NANOS / 1000), memory: amount("memory", quantity::NANOS), storage: 0 }
+    Requests { cpu: amount("cpu", quantity::NANOS / 1000), memory: amount("memory", quantity::NANOS), storage: 0 }
 }
 
 #[cfg(test)]
@@ -182,8 +129,8 @@ mod tests {
             json!({"kind": "Deployment", "spec": {"replicas": 0, "template": template}}),
             json!({"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"parallelism": 2, "template": template}}}}),
         ];
-        let size = Size::of(&documents);
-        let shown = size.amounts();
+        let size = of(&documents);
+        let shown = amounts(size);
         assert_eq!((shown.cpu.as_deref(), shown.storage.as_deref()), (Some("10"), Some("25Gi")));
         assert_eq!(size.memory, 8 * ((1 << 30) + (64 << 20)));
     }
@@ -193,12 +140,12 @@ mod tests {
         let pod = |init: Value| json!({"kind": "Pod", "spec": {"containers": [container("1", "1Gi")], "initContainers": init}});
         let mut side = container("500m", "1Gi");
         side["restartPolicy"] = "Always".into();
-        let cpu = |init: Value| Size::of(&[pod(init)]).cpu;
+        let cpu = |init: Value| of(&[pod(init)]).cpu;
         assert_eq!(cpu(json!([container("3", "0")])), 3000);
         assert_eq!(cpu(json!([side, container("3", "0")])), 3500);
         assert_eq!(cpu(json!([side])), 1500);
         let limited = json!({"kind": "Pod", "spec": {"containers": [{"resources": {"limits": {"cpu": "2"}}}], "overhead": {"cpu": "10m"}}});
-        assert_eq!(Size::of(&[limited]).cpu, 2010);
+        assert_eq!(of(&[limited]).cpu, 2010);
     }
 
     #[test]
@@ -208,7 +155,7 @@ mod tests {
             json!({"kind": "Pod", "spec": {"containers": [container("-1", "x")]}}),
             json!(null),
         ];
-        assert_eq!(Size::of(&documents).cpu, u64::MAX);
+        assert_eq!(of(&documents).cpu, u64::MAX);
         assert_eq!((parse_millis("0.5"), parse_millis("-1"), parse_bytes("1Ki")), (Some(500), None, Some(1024)));
         assert_eq!((bytes(0), bytes(1536), bytes(3 << 30)), ("0".into(), "1536".into(), "3Gi".into()));
     }

@@ -19,6 +19,7 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{Job, Phase, PodCounts, Worker},
 };
+use vctl_machinery::requests::Requests;
 use vctl_machinery::version::MinorVersion;
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Entry, Expect, Export, Key, MemoryStore, SqliteStore, Store, TenantBackup};
@@ -33,8 +34,8 @@ use crate::{
     documents::{EnvironmentDoc, SessionDoc, put},
     jobs::{ended, runner::Runner},
     ports::{
-        Applied, AuthorityStep, Consumption, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Requested,
-        Workers, Workload,
+        Applied, AuthorityStep, Consumption, ControlPlanes, KubernetesUser, ObjectRef, PortError, Readiness, Workers,
+        Workload,
     },
 };
 
@@ -64,7 +65,7 @@ pub(crate) struct State {
     /// Clusters that sleep and were written to.
     pub(crate) writes: Vec<String>,
     /// What is requested in environments.
-    pub(crate) requested: BTreeMap<String, Requested>,
+    pub(crate) requested: BTreeMap<String, Requests>,
     /// Environments whose placement has changed.
     pub(crate) placed: Vec<String>,
     /// What environments use.
@@ -190,7 +191,7 @@ impl ControlPlanes for FakePlanes {
         Ok(self.state().consumption.clone())
     }
 
-    async fn requested(&self, name: &EnvironmentName) -> Result<Requested, PortError> {
+    async fn requested(&self, name: &EnvironmentName) -> Result<Requests, PortError> {
         Ok(self.state().requested.get(name.as_str()).copied().unwrap_or_default())
     }
 

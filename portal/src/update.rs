@@ -17,7 +17,7 @@ use crate::{
         create::all_parameters,
         enqueue::{Plan, Planned},
     },
-    size::Size,
+    size,
     sleep::busy,
     templates::{Template, diff, parameters},
 };
@@ -111,7 +111,7 @@ impl Environments {
             environment.template_digest = template_digest;
             environment.parameters = parameters;
             environment.given = given;
-            environment.size = Some(Size::of(&prepared.after));
+            environment.size = Some(size::of(&prepared.after));
             environment.phase = Phase::Updating;
             environment.message.clear();
             let action = if request.rollback { "environment.rollback" } else { "environment.update" };

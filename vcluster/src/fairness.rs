@@ -8,14 +8,11 @@
 
 use std::{
     collections::HashMap,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use axum::body::Body;
-use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use tokio::sync::oneshot;
 use vctl_machinery::{
@@ -24,7 +21,7 @@ use vctl_machinery::{
 };
 use vctl_store::Tenant;
 
-use crate::{plane::Plane, request::RequestInfo, server::respond, user::User};
+use crate::{guarded::guarded, plane::Plane, request::RequestInfo, server::respond, user::User};
 
 /// The API group of what configures this.
 pub(crate) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -87,32 +84,6 @@ impl Drop for Watch {
                 watches.remove(&self.whose);
             }
         }
-    }
-}
-
-/// The body of a watch.
-struct Watched {
-    body: Body,
-    _watch: Watch,
-}
-
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
     }
 }
 
@@ -232,7 +203,7 @@ impl Admitted {
         }
         drop(self.seat);
         match self.watch {
-            Some(watch) => response.map(|body| Body::new(Watched { body, _watch: watch })),
+            Some(watch) => response.map(|body| guarded(body, watch)),
             None => response,
         }
     }

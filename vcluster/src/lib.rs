@@ -23,6 +23,7 @@ mod convert;
 mod custom;
 mod document;
 mod fairness;
+mod guarded;
 mod in_process;
 mod keys;
 pub mod limits;

@@ -7,6 +7,8 @@ pub(crate) mod counting;
 
 use std::{any::Any, sync::Arc};
 
+use vctl_machinery::requests::Requests;
+
 /// Says what clusters are held to. Asked for every write that needs it, so that a change counts from the next one on.
 #[async_trait::async_trait]
 pub trait PlatformLimits: Send + Sync {
@@ -48,17 +50,6 @@ pub struct Limited {
     pub storage: Option<String>,
 }
 
-/// What pods and claims request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Requests {
-    /// Thousandths of processors.
-    pub cpu: u64,
-    /// Bytes of memory.
-    pub memory: u64,
-    /// Bytes of PersistentVolumeClaims.
-    pub storage: u64,
-}
-
 /// The answer to [`PlatformLimits::take`].
 #[derive(Debug)]
 pub enum Take {
@@ -88,36 +79,5 @@ impl Rules {
     /// Whether pods may be on a worker, which is the node of its name.
     pub fn allows_worker(&self, name: &str) -> bool {
         self.workers.is_empty() || self.workers.iter().any(|pattern| vctl_machinery::image::matches(pattern, name))
-    }
-}
-
-impl Requests {
-    /// Nothing.
-    pub const NONE: Self = Self { cpu: 0, memory: 0, storage: 0 };
-
-    /// The sum.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        self.each(other, u64::saturating_add)
-    }
-
-    /// What is more than in the other; nothing of what is less.
-    #[must_use]
-    pub fn minus(self, other: Self) -> Self {
-        self.each(other, u64::saturating_sub)
-    }
-
-    /// The larger of each.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        self.each(other, std::cmp::max)
-    }
-
-    fn each(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
-        Self {
-            cpu: join(self.cpu, other.cpu),
-            memory: join(self.memory, other.memory),
-            storage: join(self.storage, other.storage),
-        }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vctl_portal::{ClusterRules, Portal, Taken, ports::Requested};
-use vctl_vcluster::limits::{Limited, PlatformLimits, Requests, Rules, Take, Turn};
+use vctl_machinery::requests::Requests;
+use vctl_portal::{ClusterRules, Portal, Taken};
+use vctl_vcluster::limits::{Limited, PlatformLimits, Rules, Take, Turn};
 
 /// The portal, once there is one: it needs the control planes first. Until then nothing is allowed; nothing is served either.
 #[derive(Default)]
@@ -29,8 +30,8 @@ impl PlatformLimits for Limits {
         }))
     }
 
-    async fn take(&self, cluster: &str, Requests { cpu, memory, storage }: Requests) -> Result<Take, String> {
-        match self.portal()?.take(cluster, Requested { cpu, memory, storage }).await.map_err(|e| e.to_string())? {
+    async fn take(&self, cluster: &str, more: Requests) -> Result<Take, String> {
+        match self.portal()?.take(cluster, more).await.map_err(|e| e.to_string())? {
             Taken::Yes(turn) => Ok(Take::Taken(Turn::new(turn))),
             Taken::Exceeded(why) => Ok(Take::Exceeded(why)),
         }

@@ -6,9 +6,9 @@ use axum::body::Body;
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
-use vctl_machinery::{selector::LabelSelector, status::ApiError, version::MinorVersion};
+use vctl_machinery::{requests::Requests, selector::LabelSelector, status::ApiError, version::MinorVersion};
 use vctl_portal::ports::{
-    self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, Requested, UnreadyPod, Workload,
+    self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, UnreadyPod, Workload,
 };
 use vctl_runtime::serve::Peer;
 use vctl_store::TenantBackup;
@@ -20,7 +20,6 @@ use vctl_vcluster::{
     config::PlatformUser,
     control_planes::{ControlPlanes, Peer as ClusterPeer, Prefix, check_authentication},
     controllers::Controllers,
-    limits::Requests,
     user::{AUTHENTICATED, MASTERS, User},
 };
 
@@ -209,9 +208,8 @@ impl ports::ControlPlanes for Planes {
         Ok(PodCounts { ready, total })
     }
 
-    async fn requested(&self, name: &EnvironmentName) -> Result<Requested, PortError> {
-        let Requests { cpu, memory, storage } = self.planes.requested(name).await.map_err(port)?;
-        Ok(Requested { cpu, memory, storage })
+    async fn requested(&self, name: &EnvironmentName) -> Result<Requests, PortError> {
+        self.planes.requested(name).await.map_err(port)
     }
 
     async fn placement_changed(&self, name: &EnvironmentName) {

@@ -13,13 +13,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use vctl_api::rest::{LimitHolder, LimitUnit, LimitUsage, Phase, Quota, Usage};
+use vctl_machinery::requests::Requests;
 use vctl_store::{Expect, Write};
 
 use super::{Access, policy::Policy, turns::Turn};
 use crate::{
     documents::{Document, EnvironmentDoc, Stored, put},
     error::Error,
-    size::{self, Size},
+    size,
 };
 
 /// Written by everything that adds to what a quota limits.
@@ -56,9 +57,9 @@ pub(crate) enum Adds {
     /// It is there already, and asleep: what is awake becomes more.
     Wakes,
     /// It is awake, and its template requested so much until now.
-    Grows(Size),
+    Grows(Requests),
     /// So much more is requested in it than is counted there.
-    Requests(Size),
+    Requests(Requests),
 }
 
 /// What must happen together with what was counted for.
@@ -72,7 +73,7 @@ pub(crate) struct Charge {
 
 /// What an environment takes of quotas while it is awake: what its template requests is set aside for it, and what is requested in it
 /// counts where that is more.
-fn taken(environment: &EnvironmentDoc, requested: Size) -> Size {
+fn taken(environment: &EnvironmentDoc, requested: Requests) -> Requests {
     environment.size.unwrap_or_default().max(requested)
 }
 
@@ -81,12 +82,12 @@ fn taken(environment: &EnvironmentDoc, requested: Size) -> Size {
 pub(crate) struct Counted {
     environments: u64,
     awake: u64,
-    size: Size,
+    size: Requests,
     templates: BTreeMap<String, u64>,
 }
 
 impl Counted {
-    fn add(&mut self, environment: &EnvironmentDoc, requested: Size) {
+    fn add(&mut self, environment: &EnvironmentDoc, requested: Requests) {
         let awake = is_awake(environment);
         let size = taken(environment, requested);
         self.environments += 1;
@@ -114,16 +115,16 @@ fn is_awake(environment: &EnvironmentDoc) -> bool {
 
 impl Demand<'_> {
     /// What becomes more, when so much is requested in the environment now.
-    fn counted(self, requested: Size) -> Counted {
+    fn counted(self, requested: Requests) -> Counted {
         let environment = self.environment;
-        let grown = |size: Size| Counted { size, ..Counted::default() };
+        let grown = |size: Requests| Counted { size, ..Counted::default() };
         match self.adds {
             Adds::New => {
                 let mut counted = Counted::default();
                 counted.add(environment, requested);
                 counted
             }
-            Adds::Wakes => Counted { awake: 1, ..grown(Size { storage: 0, ..taken(environment, requested) }) },
+            Adds::Wakes => Counted { awake: 1, ..grown(Requests { storage: 0, ..taken(environment, requested) }) },
             Adds::Grows(before) => grown(taken(environment, requested).minus(before.max(requested))),
             Adds::Requests(more) => {
                 let more = taken(environment, requested.plus(more)).minus(taken(environment, requested));
@@ -435,7 +436,7 @@ impl Access {
 /// What is requested in environments: each is asked once.
 struct Requested<'a> {
     access: &'a Access,
-    known: HashMap<String, Size>,
+    known: HashMap<String, Requests>,
 }
 
 impl<'a> Requested<'a> {
@@ -443,12 +444,12 @@ impl<'a> Requested<'a> {
         Self { access, known: HashMap::new() }
     }
 
-    async fn of(&mut self, environment: &EnvironmentDoc) -> Result<Size, Error> {
+    async fn of(&mut self, environment: &EnvironmentDoc) -> Result<Requests, Error> {
         let name = environment.name.as_str();
         if let Some(known) = self.known.get(name) {
             return Ok(*known);
         }
-        let size: Size = self.access.planes.requested(&environment.name).await?.into();
+        let size = self.access.planes.requested(&environment.name).await?;
         self.known.insert(name.to_owned(), size);
         Ok(size)
     }
@@ -462,7 +463,7 @@ impl<'a> Requested<'a> {
     ) -> Result<Counted, Error> {
         let mut used = Counted::default();
         for environment in environments.iter().map(|e| &*e.value).filter(|e| holder.has(e)) {
-            let requested = if amounts { self.of(environment).await? } else { Size::default() };
+            let requested = if amounts { self.of(environment).await? } else { Requests::NONE };
             used.add(environment, requested);
         }
         Ok(used)

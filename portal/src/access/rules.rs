@@ -7,7 +7,8 @@ use super::{
     quota::{Adds, Demand},
     turns::Turn,
 };
-use crate::{Portal, documents::EnvironmentDoc, error::Error, ports::Requested};
+use crate::{Portal, documents::EnvironmentDoc, error::Error};
+use vctl_machinery::requests::Requests;
 
 /// What an environment is held to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Portal {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn take(&self, cluster: &str, more: Requested) -> Result<Taken, Error> {
+    pub async fn take(&self, cluster: &str, more: Requests) -> Result<Taken, Error> {
         self.inner().access.take(cluster, more).await
     }
 }
@@ -71,11 +72,11 @@ impl Access {
         }))
     }
 
-    async fn take(&self, cluster: &str, more: Requested) -> Result<Taken, Error> {
+    async fn take(&self, cluster: &str, more: Requests) -> Result<Taken, Error> {
         let Some(environment) = self.documents.get::<EnvironmentDoc>(cluster).await? else {
             return Ok(Taken::Yes(self.turns.of(Default::default()).await));
         };
-        let demand = Demand { environment: &environment.value, adds: Adds::Requests(more.into()) };
+        let demand = Demand { environment: &environment.value, adds: Adds::Requests(more) };
         match self.charge(demand).await {
             Ok(charge) => Ok(Taken::Yes(charge.turn)),
             Err(Error::QuotaExceeded(why)) => Ok(Taken::Exceeded(why)),

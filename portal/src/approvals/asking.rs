@@ -27,8 +27,7 @@ use crate::{
     documents::{EnvironmentDoc, Stored, put, unchanged},
     environments::{Besides, Caller, NewEnvironment},
     error::{Error, nearest},
-    jobs,
-    size::Size,
+    jobs, size,
     templates::Template,
     update::Prepared,
 };
@@ -56,8 +55,8 @@ pub(super) fn facts_of_update(prepared: &Prepared) -> Facts {
         operation: ApprovalOperation::Update,
         template: prepared.of.value.template.clone(),
         kind: prepared.of.value.kind,
-        size: Size::of(&prepared.after),
-        before: Some(Size::of(&prepared.before)),
+        size: size::of(&prepared.after),
+        before: Some(size::of(&prepared.before)),
     }
 }
 

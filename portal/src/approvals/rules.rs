@@ -4,10 +4,8 @@ use serde::{Deserialize, Serialize};
 use vctl_api::rest::{ApprovalOperation, EnvironmentKind, HoldingRule, LargerThan};
 
 use super::documents::RuleDoc;
-use crate::{
-    documents::Stored,
-    size::{self, Size},
-};
+use crate::{documents::Stored, size};
+use vctl_machinery::requests::Requests;
 
 /// What a rule is asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,9 +15,9 @@ pub(crate) struct Facts {
     pub(crate) template: String,
     pub(crate) kind: EnvironmentKind,
     /// What it would request.
-    pub(crate) size: Size,
+    pub(crate) size: Requests,
     /// Of an update: what it requests now.
-    pub(crate) before: Option<Size>,
+    pub(crate) before: Option<Requests>,
 }
 
 /// The rules that hold something, with why. `environments`: how many whoever asks would have in the project.
@@ -117,7 +115,7 @@ mod tests {
     }
 
     fn facts(cpu: u64, before: Option<u64>) -> Facts {
-        let size = |cpu| Size { cpu, memory: 1 << 30, storage: 0 };
+        let size = |cpu| Requests { cpu, memory: 1 << 30, storage: 0 };
         let operation = if before.is_some() { ApprovalOperation::Update } else { ApprovalOperation::Create };
         Facts {
             operation,

@@ -18,6 +18,7 @@ use crate::{
     },
     documents::Stored,
     error::Error,
+    size,
 };
 
 /// Which requests are wanted.
@@ -110,7 +111,7 @@ pub(super) fn view(stored: Stored<ApprovalDoc>, actions: ApprovalActions) -> App
         create: doc.create,
         update: doc.update,
         template_version: doc.template_version,
-        size: doc.facts.map(|facts| facts.size.amounts()),
+        size: doc.facts.map(|facts| size::amounts(facts.size)),
         role: doc.role,
         period: doc.period,
         job: doc.job,

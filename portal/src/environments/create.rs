@@ -20,9 +20,7 @@ use crate::{
     audit::{Subject, entry},
     documents::{EnvironmentDoc, JobDoc, SecretsDoc, Stored, put},
     error::Error,
-    jobs,
-    size::Size,
-    sleep,
+    jobs, size, sleep,
     templates::{Manifest, Template, diff, parameters},
 };
 
@@ -125,7 +123,7 @@ impl Environments {
         let mut documents = self.documents_of(&template, &environment, &all).await?;
         documents.extend(self.charted(&template, &environment, &all).await?);
         limits::check_images(project, &documents)?;
-        environment.size = Some(Size::of(&documents));
+        environment.size = Some(size::of(&documents));
         Ok(NewEnvironment { environment, job, template, secrets: resolved.secret, objects: documents })
     }
 

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::{
     Taken,
-    ports::Requested,
     testing::{SignedIn, World},
 };
+use vctl_machinery::requests::Requests;
 
 async fn create(world: &World, who: Option<&SignedIn>, name: &str, template: &str) -> (StatusCode, Value) {
     let body = json!({"name": name, "template": template, "project": "a"});
@@ -137,7 +137,7 @@ async fn amounts_are_never_exceeded_by_twenty_at_once_and_count_what_is_awake() 
 
 /// Requests so many thousandths of a processor inside of an environment, as a pod would.
 async fn start(world: &World, name: &str, cpu: u64) -> Result<(), String> {
-    let more = Requested { cpu, ..Requested::default() };
+    let more = Requests { cpu, ..Requests::NONE };
     match world.portal.take(name, more).await.expect("an answer") {
         Taken::Yes(turn) => {
             world.planes.state().requested.entry(name.to_owned()).or_default().cpu += cpu;

@@ -1,11 +1,11 @@
 //! What the platform holds the cluster to ([`crate::limits`]): images, workers, and how much all its pods and claims may request.
 
 use serde_json::Value;
-use vctl_machinery::{image, status::ApiError};
+use vctl_machinery::{image, requests::Requests, status::ApiError};
 
 use crate::{
     limits::{
-        Limited, PlatformLimits, Requests, Rules, Take,
+        Limited, PlatformLimits, Rules, Take,
         counting::{self, Hold},
     },
     objects::{Call, Target},

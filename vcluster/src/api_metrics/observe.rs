@@ -1,22 +1,17 @@
 //! One request while it is answered.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use axum::body::Body;
-use bytes::Bytes;
 use http::{HeaderMap, Response, header};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 
 use super::{
     ApiMetrics,
     series::{Labels, Series},
 };
 use crate::{
+    guarded::guarded,
     plane::Plane,
     request::{Query, RequestInfo},
 };
@@ -85,7 +80,7 @@ impl Observation {
             return response;
         }
         series.running(1);
-        response.map(|body| Body::new(Counted { body, series }))
+        response.map(|body| guarded(body, Counted(series)))
     }
 }
 
@@ -97,34 +92,11 @@ impl Drop for Observation {
     }
 }
 
-/// The body of a request that goes on; it is over when this is dropped.
-struct Counted {
-    body: Body,
-    series: Arc<Series>,
-}
-
-impl http_body::Body for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+/// A request that goes on; it is over when this is dropped.
+struct Counted(Arc<Series>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.series.running(-1);
+        self.0.running(-1);
     }
 }

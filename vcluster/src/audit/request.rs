@@ -3,15 +3,12 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
 };
 
 use axum::body::Body;
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, header};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -20,7 +17,7 @@ use super::{
     event::Answer,
     policy::{Decision, Level, Stage, holds_secrets},
 };
-use crate::{activity, control_planes::Peer, plane::Plane, request::RequestInfo, user::User};
+use crate::{activity, control_planes::Peer, guarded::guarded, plane::Plane, request::RequestInfo, user::User};
 
 /// The request's id, of request and answer; upstream's name.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -201,7 +198,7 @@ impl Audit {
             self.record(Stage::ResponseComplete, status(code)).await;
             return response;
         }
-        response.map(|body| Body::new(Recorded { body, audit: self, code }))
+        response.map(|body| guarded(body, Recorded { audit: self, code }))
     }
 }
 
@@ -218,31 +215,10 @@ fn is_log(info: &RequestInfo) -> bool {
     info.resource == "pods" && info.subresource == "log"
 }
 
-/// The body of an answer that goes on; it is over when this is dropped.
+/// An answer that goes on; it is over when this is dropped.
 struct Recorded {
-    body: Body,
     audit: Arc<Audit>,
     code: u16,
-}
-
-impl http_body::Body for Recorded {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 impl Drop for Recorded {

@@ -1,10 +1,10 @@
 //! What clusters request, for whoever limits it.
 
 use vctl_api::names::EnvironmentName;
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{requests::Requests, status::ApiError};
 
 use super::ControlPlanes;
-use crate::{limits::Requests, storage};
+use crate::storage;
 
 impl ControlPlanes {
     /// What the pods of a cluster that have not ended, and its claims, request: of all its namespaces, and also of those that are being

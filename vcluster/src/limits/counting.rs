@@ -10,11 +10,10 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::Value;
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{requests::Requests, status::ApiError};
 use vctl_runtime::heavy;
 use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant};
 
-use super::Requests;
 use crate::{quantity::Quantity, quota, storage};
 
 /// Resources whose objects request something.

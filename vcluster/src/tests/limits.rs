@@ -2,8 +2,10 @@
 
 use std::sync::{Mutex, OnceLock};
 
+use vctl_machinery::requests::Requests;
+
 use super::*;
-use crate::limits::{Limited, PlatformLimits, Requests, Rules, Take, Turn};
+use crate::limits::{Limited, PlatformLimits, Rules, Take, Turn};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
