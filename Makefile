@@ -49,7 +49,7 @@ soak: setup-tools ## five minutes of informers, kubectl wait and helm --wait und
 	cargo build --locked --release --package vctl
 	VCTL_BIN=$(TARGET)/release/vctl VCTL_SOAK_SECONDS=$(or $(VCTL_SOAK_SECONDS),300) \
 		cargo test --quiet --locked --package vctl-tests --test soak informers -- --nocapture
-	VCTL_BIN=$(CURDIR)/target/release/vctl VCTL_IDLE_CONNECTIONS=$(or $(VCTL_IDLE_CONNECTIONS),10000) \
+	VCTL_BIN=$(TARGET)/release/vctl VCTL_IDLE_CONNECTIONS=$(or $(VCTL_IDLE_CONNECTIONS),10000) \
 		cargo test --quiet --locked --package vctl-tests --test e2e idle_connections -- --nocapture
 	VCTL_BIN=$(TARGET)/release/vctl VCTL_SCHEMATHESIS_EXAMPLES=$(or $(VCTL_SCHEMATHESIS_EXAMPLES),60) \
 		cargo test --quiet --locked --package vctl-tests --test e2e the_rest_api_is_what_its_document_says -- --nocapture
