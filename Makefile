@@ -1,6 +1,7 @@
 # Two commands do everything: `make demo` shows vctl at work, `make test` runs what CI runs.
 SHELL := /bin/bash
-export PATH := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)/cargo/bin:$(PATH)
+CACHE := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)
+export PATH := $(CACHE)/cargo/bin:$(CACHE)/node/bin:$(PATH)
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
 .PHONY: help demo down web web-check test lint unit conformance soak bench fuzz generate setup setup-tools

@@ -4,6 +4,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${VCTL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vctl}
 started=$SECONDS
+# A Node.js that scripts/node has fetched because the machine's own is too old.
+fetched_node_first() { if [ -x "$cache/node/bin/node" ]; then PATH=$cache/node/bin:$PATH; fi; }
+fetched_node_first
 
 step() { printf '\033[1m==>\033[0m [%3ds] %s\n' "$((SECONDS - started))" "$*"; }
 note() { printf '    %s\n' "$*"; }
