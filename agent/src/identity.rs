@@ -55,7 +55,7 @@ impl IdentityStore {
     pub(crate) async fn join(&self, config: &Config) -> Result<ClientIdentity, AgentError> {
         let token = config.join_token.clone().ok_or_else(|| {
             AgentError::Identity(
-                "this worker has no valid certificate and no join token: create one on the server (vctl workers token) and pass it with --token".into(),
+                "this worker has no valid certificate and no join token: start it with --join-token-file and a file that holds one of the server's".into(),
             )
         })?;
         let (csr_der, key_pem) = request(&config.worker)?;

@@ -195,7 +195,7 @@ fn placed(metadata: &Metadata, root: &Path, findings: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-/// Linux-only modules of the client side are behind cfg, and nothing is left unfinished.
+/// Nothing is left unfinished.
 fn sources(root: &Path, findings: &mut Vec<String>) -> Result<()> {
     for file in rust_files(root)? {
         let text = std::fs::read_to_string(&file)?;
