@@ -2,6 +2,7 @@
 //!
 //! Layer L0: no async runtime, no clock (time is passed in), no I/O.
 
+pub mod amounts;
 pub mod apply;
 pub mod catalog;
 pub mod cel;
@@ -14,6 +15,7 @@ pub mod image;
 pub mod names;
 pub mod openapi;
 pub mod patch;
+pub mod pod_resources;
 pub mod protobuf;
 pub mod quantity;
 pub mod requests;

@@ -3,6 +3,7 @@
 mod aggregation;
 mod autoscaling;
 mod check;
+mod claim;
 mod classes;
 mod cluster;
 mod flow_control;
@@ -13,6 +14,7 @@ mod placement;
 mod pod;
 mod policy;
 mod quota;
+mod resources;
 mod secret;
 mod security;
 mod service;

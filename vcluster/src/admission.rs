@@ -123,11 +123,20 @@ pub(crate) async fn allocate_create(call: &Call, target: &Target, object: &mut V
 }
 
 /// What a write costs.
+#[derive(Default)]
 pub(crate) struct Charges {
     /// What must be written together with it.
     pub(crate) writes: Vec<Write>,
     /// To be kept until it is known whether it was written.
     pub(crate) hold: Option<Hold>,
+}
+
+impl Charges {
+    /// With more that must be written together with it.
+    pub(crate) fn and(mut self, more: Vec<Write>) -> Self {
+        self.writes.extend(more);
+        self
+    }
 }
 
 /// Refuses a new object that is complete and valid, or returns what it costs.

@@ -30,8 +30,6 @@ pub mod limits;
 mod objects;
 mod outbound;
 mod plane;
-mod pod_resources;
-mod quantity;
 mod quota;
 mod request;
 mod resource_metrics;

@@ -12,11 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::sync::oneshot;
+use tracing::Instrument;
 use vctl_machinery::{apply::Manager, catalog::Descriptor, schema, status::ApiError};
 use vctl_runtime::heavy;
 use vctl_store::{Entry, Expect, Key, Revision, StoreError, Write};
 
-use crate::{audit::Audit, convert, document, keys::seconds, plane::Plane, resource_metrics, storage, user::User};
+use crate::{
+    admission::Charges, audit::Audit, convert, document, keys::seconds, limits::counting::Hold, plane::Plane,
+    resource_metrics, storage, user::User,
+};
 
 /// What to do with unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -233,7 +238,7 @@ impl Call {
         target: &Target,
         expect: Expect,
         object: Option<&Value>,
-        more: Vec<Write>,
+        more: Charges,
     ) -> Result<Commit, ApiError> {
         let value = match object {
             Some(object) => Some(self.document(target, object).await?),
@@ -242,23 +247,29 @@ impl Call {
         self.write(target, expect, value, more).await
     }
 
-    /// As [`Call::commit`], with the document.
+    /// As [`Call::commit`], with the document. What is held for the write counts until its outcome is known, also when nobody waits for
+    /// that any more.
     pub(crate) async fn write(
         &self,
         target: &Target,
         expect: Expect,
         value: Option<Bytes>,
-        more: Vec<Write>,
+        more: Charges,
     ) -> Result<Commit, ApiError> {
         if self.dry_run {
             return Ok(Commit::Done(0));
         }
         let resource = target.resource();
         let key = Key::new(&resource, &target.namespace, &target.name);
+        let Charges { writes: more, hold } = more;
         let mut writes = Vec::with_capacity(1 + more.len());
         writes.push(Write { key, expect, value });
         writes.extend(more);
-        match self.plane.store().transact(self.plane.tenant, writes).await {
+        let done = match hold {
+            None => self.plane.store().transact(self.plane.tenant, writes).await,
+            Some(hold) => self.transact_held(writes, hold).await,
+        };
+        match done {
             Ok(revisions) => {
                 self.plane.changed(&resource);
                 Ok(Commit::Done(revisions.first().copied().unwrap_or_default()))
@@ -267,6 +278,20 @@ impl Call {
             Err(StoreError::Conflict { .. }) => Ok(Commit::Taken),
             Err(e) => Err(storage::error(e)),
         }
+    }
+
+    /// Writes in a task of its own: a client that goes away ends this future, but not a write that the store has begun.
+    async fn transact_held(&self, writes: Vec<Write>, hold: Hold) -> Result<Vec<Revision>, StoreError> {
+        let (store, tenant) = (self.plane.shared.store.clone(), self.plane.tenant);
+        let (tell, told) = oneshot::channel();
+        let write = async move {
+            let done = store.transact(tenant, writes).await;
+            drop(hold);
+            // Nobody may be left to be told.
+            let _ = tell.send(done);
+        };
+        self.plane.shared.tasks.spawn("write that a quota holds for", write.in_current_span());
+        told.await.unwrap_or(Err(StoreError::Closed))
     }
 }
 

@@ -3,12 +3,14 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use vctl_machinery::{
+    amounts::{Amounts, Quantity, add, amounts},
+    pod_resources,
+};
 
 use crate::{
     document::meta,
     objects::{create::time, strategy::qos_class},
-    pod_resources,
-    quantity::{Amounts, Quantity, add, amounts},
 };
 
 /// The store's resource of quotas.
@@ -233,9 +235,9 @@ fn crosses(affinity: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use vctl_machinery::amounts::listed;
 
     use super::*;
-    use crate::quantity::listed;
 
     fn now() -> Timestamp {
         "2026-01-02T03:04:05Z".parse().unwrap()

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use vctl_machinery::{catalog::Descriptor, status::ApiError};
+use vctl_machinery::{amounts::Quantity, catalog::Descriptor, status::ApiError};
 
 use crate::{
     document::meta,
@@ -17,7 +17,6 @@ use crate::{
         Call, Target,
         list::{Page, Selection},
     },
-    quantity::Quantity,
     streams::PodUsage,
 };
 

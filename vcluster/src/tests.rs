@@ -8,6 +8,7 @@ mod certificates;
 mod conversion;
 mod custom;
 mod flow_control;
+mod gated_store;
 mod lifecycle;
 mod limits;
 mod lists;

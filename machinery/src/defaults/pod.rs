@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fill::{Fields, ensure, has, items, object, set, set_number, text};
+use crate::pod_resources;
 
 /// A Pod.
 pub(super) fn pod(fields: &mut Fields) {
@@ -10,9 +11,7 @@ pub(super) fn pod(fields: &mut Fields) {
         for list in ["initContainers", "containers"] {
             items(spec, list).for_each(requests);
         }
-        if let Some(resources) = object(spec, "resources") {
-            requests_of(resources);
-        }
+        whole_pod(spec);
         set(spec, "enableServiceLinks", true);
         pod_spec(spec);
     }
@@ -36,6 +35,22 @@ fn requests_of(resources: &mut Fields) {
     }
     if let Some(requests) = ensure(resources, "requests") {
         for (name, quantity) in limits {
+            set(requests, &name, quantity);
+        }
+    }
+}
+
+/// Where a pod as a whole has limits, it requests what its containers request together, and of what none of them does its limits
+/// (`defaultPodRequests`).
+fn whole_pod(spec: &mut Fields) {
+    let limits = spec.get("resources").and_then(|r| r["limits"].as_object()).cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let together = pod_resources::of_containers(&Value::Object(spec.clone()), "requests");
+    let together = together.into_iter().map(|(name, quantity)| (name, quantity.to_string().into()));
+    if let Some(requests) = object(spec, "resources").and_then(|resources| ensure(resources, "requests")) {
+        for (name, quantity) in together.chain(limits).filter(|(name, _)| pod_resources::is_of_a_whole_pod(name)) {
             set(requests, &name, quantity);
         }
     }

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::check::{At, Errors, config_key_errors, same};
+use super::{
+    check::{At, Errors, config_key_errors, same},
+    claim,
+};
 use crate::{catalog::Descriptor, names};
 
 pub(super) fn common(descriptor: &Descriptor, object: &At<'_>, errors: &mut Errors) {
@@ -96,7 +99,6 @@ fn data(object: &At<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
-    let (spec, was) = (new.field("spec"), old.field("spec"));
     match (descriptor.group.as_str(), descriptor.plural.as_str()) {
         ("", "configmaps" | "secrets") => {
             if old.field("immutable").value == &Value::Bool(true) {
@@ -113,7 +115,7 @@ pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors
                 errors.immutable(&new.field("type"), &old.field("type"));
             }
         }
-        ("", "persistentvolumeclaims") => claim(&spec, &was, errors),
+        ("", "persistentvolumeclaims") => claim::update(new, old, errors),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings")
             if !same(new.field("roleRef").value, old.field("roleRef").value) =>
         {
@@ -141,31 +143,5 @@ pub(super) fn update(descriptor: &Descriptor, new: &At<'_>, old: &At<'_>, errors
             errors.immutable(&new.field("addressType"), &old.field("addressType"))
         }
         _ => {}
-    }
-}
-
-/// A claim keeps its spec: it may be bound (`volumeName`) and grow.
-fn claim(spec: &At<'_>, was: &At<'_>, errors: &mut Errors) {
-    let strip = |value: &Value, bound: bool| {
-        let mut value = value.clone();
-        if let Some(fields) = value.as_object_mut() {
-            fields.remove("resources");
-            fields.remove("volumeAttributesClassName");
-            if !bound {
-                fields.remove("volumeName");
-            }
-            // A default class may be filled in later.
-            if was.field("storageClassName").value.is_null() {
-                fields.remove("storageClassName");
-            }
-        }
-        value
-    };
-    let bound = !was.field("volumeName").is_empty();
-    if !same(&strip(spec.value, bound), &strip(was.value, bound)) {
-        errors.forbidden(
-            spec,
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        );
     }
 }

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::{
     check::{At, Errors, port_name_errors, same},
     placement::placement,
-    volume,
+    resources, volume,
 };
-use crate::{names, quantity};
+use crate::names;
 
 /// Of a pod's own resolver configuration.
 const MOST_NAMESERVERS: usize = 3;
@@ -33,6 +33,7 @@ pub(super) fn spec(spec: &At<'_>, policies: &[&str], errors: &mut Errors) {
             container(&item, &volumes, list, errors);
         }
     }
+    resources::whole_pod(spec, errors);
     errors.one_of(&spec.field("restartPolicy"), policies);
     errors.one_of(&spec.field("dnsPolicy"), &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]);
     errors.non_negative(&spec.field("terminationGracePeriodSeconds"));
@@ -148,7 +149,7 @@ fn container(container: &At<'_>, volumes: &HashSet<&str>, list: &str, errors: &m
     }
     environment(container, errors);
     mounts(container, volumes, errors);
-    resources(&container.field("resources"), errors);
+    resources::container(&container.field("resources"), errors);
     super::security::container(&container.field("securityContext"), errors);
     hooks(container, list, errors);
 }
@@ -315,35 +316,6 @@ fn handler(handler: &At<'_>, errors: &mut Errors) {
     }
     if count == 0 {
         errors.required(handler, "must specify a handler type");
-    }
-}
-
-/// Limits and requests.
-pub(super) fn resources(resources: &At<'_>, errors: &mut Errors) {
-    let limits = resources.field("limits");
-    for map in [&limits, &resources.field("requests")] {
-        for (name, amount) in map.entries() {
-            for why in names::qualified_name_errors(name) {
-                errors.invalid_value(&amount, name, &why);
-            }
-            let standard = matches!(&**name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-            if !name.contains('/') && !standard {
-                errors.invalid_value(&amount, name, "must be a standard resource type or fully qualified");
-                errors.invalid_value(&amount, name, "must be a standard resource for containers");
-            }
-            errors.quantity(&amount);
-        }
-    }
-    let requests = resources.field("requests");
-    for (name, request) in requests.entries() {
-        let Some(limit) = limits.value.get(name) else { continue };
-        if let (Some(wanted), Some(most)) = (quantity::of(request.value), quantity::of(limit))
-            && wanted > most
-        {
-            let shown = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
-            let at = At { value: request.value, path: requests.path.clone() };
-            errors.invalid(&at, &format!("must be less than or equal to {name} limit of {shown}"));
-        }
     }
 }
 

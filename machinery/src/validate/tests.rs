@@ -1,4 +1,5 @@
 mod refusals;
+mod resources;
 
 use serde_json::json;
 

@@ -2,13 +2,13 @@
 //! Source of rules and texts: upstream's `plugin/pkg/admission/limitranger`.
 
 use serde_json::{Value, json};
-use vctl_machinery::status::ApiError;
-
-use crate::{
-    objects::{Call, Target},
+use vctl_machinery::{
+    amounts::{Amounts, Quantity, amounts},
     pod_resources,
-    quantity::{Amounts, Quantity, amounts},
+    status::ApiError,
 };
+
+use crate::objects::{Call, Target};
 
 const RANGES: &str = "limitranges";
 

@@ -1,7 +1,7 @@
 //! Priority, runtime class and default tolerations of pods.
 
 use serde_json::{Value, json};
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{amounts::amounts, status::ApiError};
 
 use crate::objects::{Call, Target};
 
@@ -87,7 +87,7 @@ pub(super) async fn runtime(call: &Call, target: &Target, pod: &mut Value) -> Re
     if !empty(fixed) {
         if empty(&spec["overhead"]) {
             spec["overhead"] = fixed.clone();
-        } else if crate::quantity::amounts(&spec["overhead"]) != crate::quantity::amounts(fixed) {
+        } else if amounts(&spec["overhead"]) != amounts(fixed) {
             return refuse("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
         }
     } else if !empty(&spec["overhead"]) {

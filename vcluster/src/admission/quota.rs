@@ -2,13 +2,15 @@
 //! requests can therefore never both take the last of it.
 
 use serde_json::Value;
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{
+    amounts::{Amounts, Quantity, add, amounts, document as to_document, listed},
+    status::ApiError,
+};
 use vctl_store::{Expect, Key, ListOptions, Scope, Write};
 
 use crate::{
     document,
     objects::{Call, Target},
-    quantity::{Amounts, Quantity, add, amounts, document as to_document, listed},
     quota::{self, QUOTAS},
     storage,
 };

@@ -2,12 +2,11 @@
 //! StorageObjectInUseProtection and PersistentVolumeClaimResize).
 
 use serde_json::{Value, json};
-use vctl_machinery::status::ApiError;
+use vctl_machinery::{amounts::Quantity, status::ApiError};
 
 use crate::{
     document::{finalizers, set_meta},
     objects::{Call, Target},
-    quantity::Quantity,
 };
 
 /// Keeps a claim while pods use it.

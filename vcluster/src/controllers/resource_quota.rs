@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use vctl_machinery::amounts::{Amounts, Quantity, add, amounts, document};
 
 use super::context::{Context, Failure};
-use crate::{
-    quantity::{Amounts, Quantity, add, amounts, document},
-    quota::{self, QUOTAS},
-};
+use crate::quota::{self, QUOTAS};
 
 /// What a quota's status must be, from the objects that it may count, by resource; none when it is so already.
 fn plan(quota: &Value, objects: &[(String, Vec<Value>)], now: Timestamp) -> Option<Value> {

@@ -10,11 +10,11 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::Value;
-use vctl_machinery::{requests::Requests, status::ApiError};
+use vctl_machinery::{amounts::Quantity, requests::Requests, status::ApiError};
 use vctl_runtime::heavy;
 use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant};
 
-use crate::{quantity::Quantity, quota, storage};
+use crate::{quota, storage};
 
 /// Resources whose objects request something.
 pub(crate) const COUNTED: [&str; 2] = ["pods", "persistentvolumeclaims"];

@@ -77,14 +77,13 @@ impl Call {
             }
             meta(&new, "name").clone_into(&mut target.name);
             strategy::prepare_create(descriptor, &mut new);
-            let mut more = admission::allocate_create(self, &target, &mut new).await?;
+            let more = admission::allocate_create(self, &target, &mut new).await?;
             defaults::apply(descriptor, &mut new)?;
             let errors = self.validated(&target, 0, || validate::create(descriptor, &new)).await;
             if !errors.is_empty() {
                 return Err(target.invalid(&errors));
             }
-            let charges = admission::validate_create(self, &target, &new).await?;
-            more.extend(charges.writes);
+            let more = admission::validate_create(self, &target, &new).await?.and(more);
             let document = self.document(&target, &new).await?;
             match self.write(&target, Expect::Absent, Some(document.clone()), more).await? {
                 Commit::Done(0) => {
@@ -107,7 +106,6 @@ impl Call {
             if !begins_anew {
                 object = new;
             }
-            drop(charges.hold);
         }
     }
 }

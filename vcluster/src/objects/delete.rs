@@ -13,7 +13,7 @@ use super::{
     strategy,
 };
 use crate::{
-    admission,
+    admission::{self, Charges},
     document::{finalizers, is_terminating, meta, set_meta},
     keys::seconds,
 };
@@ -129,6 +129,7 @@ impl Call {
                 return Ok(Deleted::Marked(old));
             }
             let (object, more) = if stays { (Some(&new), Vec::new()) } else { (None, more) };
+            let more = Charges::default().and(more);
             match self.commit(target, Expect::Revision(entry.revision), object, more).await? {
                 Commit::Done(revision) => {
                     return Ok(match (stays, revision) {

@@ -10,7 +10,7 @@ use vctl_store::Expect;
 
 use super::{Call, Commit, Target, create::place, strategy};
 use crate::{
-    admission,
+    admission::{self, Charges},
     document::{finalizers, is_terminating, meta, resource_version, set_meta},
     subresource,
 };
@@ -175,7 +175,7 @@ impl Call {
                 // What admission adds belongs to nobody.
                 apply::record_update(descriptor, Some(&old), &mut new, &self.manager(target, &now));
             }
-            let mut more = admission::admit_update(self, target, &old, &mut new).await?;
+            let more = admission::admit_update(self, target, &old, &mut new).await?;
             defaults::apply(descriptor, &mut new)?;
             let errors = match target.subresource.as_str() {
                 // A binding has been checked as what it is.
@@ -191,10 +191,10 @@ impl Call {
             if same(&new, &old) {
                 return Ok(old);
             }
-            let charges = admission::validate_update(self, target, &old, &new).await?;
-            more.extend(charges.writes);
+            let more = admission::validate_update(self, target, &old, &new).await?.and(more);
             let removed = is_done(target, &new);
-            let more = if removed { admission::release(self, target, &old).await? } else { more };
+            let more =
+                if removed { Charges::default().and(admission::release(self, target, &old).await?) } else { more };
             let object = if removed { None } else { Some(&new) };
             match self.commit(target, Expect::Revision(entry.revision), object, more).await? {
                 Commit::Done(0) => return Ok(new),
@@ -202,7 +202,6 @@ impl Call {
                 // A version that the client insists on is compared again, and is then another one.
                 Commit::Changed(_) | Commit::Taken => {}
             }
-            drop(charges.hold);
         }
         Err(target.modified())
     }

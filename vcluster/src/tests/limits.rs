@@ -4,9 +4,11 @@ use std::sync::{Mutex, OnceLock};
 
 use vctl_machinery::requests::Requests;
 
-use super::*;
+use super::{gated_store::GatedStore, *};
 use crate::limits::{Limited, PlatformLimits, Rules, Take, Turn};
 
+/// Longest wait for something to happen.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
@@ -96,6 +98,50 @@ async fn twenty_creates_at_once_in_several_clusters_never_exceed() {
     // Another process over the same store counts the same.
     let again = ControlPlanes::new(f.store.clone(), Config::new("CA", "https://x"), no_streams(), Tasks::new());
     assert_eq!(requested(&again).await, 700);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_client_leaves_behind_counts_until_it_is_written() {
+    let project = Arc::new(Project { limit: 700, rules: Mutex::new(limited()), ..Project::default() });
+    let gate = Arc::new(tokio::sync::RwLock::new(()));
+    let (inner, tasks) = (Arc::new(MemoryStore::new()), Tasks::new());
+    let store = Arc::new(GatedStore { inner, gate: gate.clone(), tasks: tasks.clone() });
+    let mut config = Config::new("CA", "https://x");
+    config.limits = Some(project.clone());
+    let planes = ControlPlanes::new(store, config, no_streams(), tasks);
+    assert!(project.planes.set(planes.clone()).is_ok());
+    let name = EnvironmentName::new(NAME).unwrap();
+    planes.create(&name, Vec::new()).await.unwrap();
+    let admin = peer(&planes, &name).await;
+    let post = |pod: Value| {
+        let request = Request::post(PODS).header("content-type", "application/json");
+        planes.handle(NAME, request.body(Body::from(pod.to_string())).unwrap(), admin.clone())
+    };
+    let requested = async || planes.requested(&name).await.unwrap().cpu;
+
+    let closed = gate.write().await;
+    let mut create = Box::pin(post(sized("a", "500m")));
+    let waits = async {
+        while requested().await == 0 {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::select! {
+        answer = &mut create => panic!("it was written: {}", answer.status()),
+        waited = tokio::time::timeout(LIMIT, waits) => waited.expect("it is allowed"),
+    }
+    drop(create);
+    assert_eq!(requested().await, 500, "its write may still be made");
+    assert_eq!(post(sized("b", "500m")).await.status(), StatusCode::FORBIDDEN);
+    drop(closed);
+    let pod = planes.client(&name, crate::User::internal("test"));
+    let written = async {
+        while pod.get("pods", "default", "a").await.is_err() {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(LIMIT, written).await.expect("it is written");
+    assert_eq!(requested().await, 500);
 }
 
 #[tokio::test]

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use vctl_machinery::{quantity::thousandths, selector::LabelSelector};
+use vctl_machinery::{amounts::Quantity, quantity::thousandths, selector::LabelSelector};
 
 use super::{
     Autoscaler,
     calculate::{self, Proposal, Situation, Target},
     status::Status,
 };
-use crate::{
-    controllers::{
-        event::EventType,
-        object::{int, list, namespace, text},
-    },
-    quantity::Quantity,
+use crate::controllers::{
+    event::EventType,
+    object::{int, list, namespace, text},
 };
 
 /// What one metric proposes.

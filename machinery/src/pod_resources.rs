@@ -2,11 +2,21 @@
 
 use serde_json::Value;
 
-use crate::quantity::{Amounts, add, amounts, raise};
+use crate::amounts::{Amounts, add, amounts, raise};
 
-/// Containers and sidecars run together; other init containers run one after the other beside the sidecars before them.
-fn aggregate(pod: &Value, what: &str) -> Amounts {
-    let spec = &pod["spec"];
+/// Names of what a pod can ask for as a whole, besides huge pages (`SupportedPodLevelResources`).
+const OF_A_WHOLE_POD: [&str; 2] = ["cpu", "memory"];
+/// How names of huge pages begin.
+pub const HUGE_PAGES: &str = "hugepages-";
+
+/// Whether a pod can ask for a resource as a whole, in `spec.resources`.
+pub fn is_of_a_whole_pod(name: &str) -> bool {
+    OF_A_WHOLE_POD.contains(&name) || name.starts_with(HUGE_PAGES)
+}
+
+/// What the containers of a pod ask for together: `what` is `requests` or `limits`. Containers and sidecars run together; other init
+/// containers run one after the other beside the sidecars before them.
+pub fn of_containers(spec: &Value, what: &str) -> Amounts {
     let of = |container: &Value| amounts(&container["resources"][what]);
     let mut total = Amounts::new();
     for container in spec["containers"].as_array().into_iter().flatten() {
@@ -25,6 +35,13 @@ fn aggregate(pod: &Value, what: &str) -> Amounts {
         raise(&mut start, &own);
     }
     raise(&mut total, &start);
+    total
+}
+
+/// The same, and what the pod says as a whole.
+fn aggregate(pod: &Value, what: &str) -> Amounts {
+    let spec = &pod["spec"];
+    let mut total = of_containers(spec, what);
     // What the pod says as a whole counts instead. Requests cannot be less than those of its containers.
     let whole = amounts(&spec["resources"][what]);
     if what == "requests" {
@@ -36,14 +53,14 @@ fn aggregate(pod: &Value, what: &str) -> Amounts {
 }
 
 /// What the scheduler reserves.
-pub(crate) fn requests(pod: &Value) -> Amounts {
+pub fn requests(pod: &Value) -> Amounts {
     let mut total = aggregate(pod, "requests");
     add(&mut total, &amounts(&pod["spec"]["overhead"]));
     total
 }
 
 /// What it may use at most; resources without a limit are absent.
-pub(crate) fn limits(pod: &Value) -> Amounts {
+pub fn limits(pod: &Value) -> Amounts {
     let mut total = aggregate(pod, "limits");
     for (name, amount) in amounts(&pod["spec"]["overhead"]) {
         if let Some(limit) = total.get_mut(&name) {
@@ -58,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::quantity::listed;
+    use crate::amounts::listed;
 
     #[test]
     fn init_containers_raise_and_sidecars_add() {

@@ -2,8 +2,8 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt};
 
+use crate::quantity::{NANOS, ceil, parse};
 use serde_json::Value;
-use vctl_machinery::quantity::{NANOS, ceil, parse};
 
 /// Which suffixes a quantity is printed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,39 +18,40 @@ enum Form {
 
 /// An exact amount in billionths, printed in canonical form.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     nanos: i128,
     form: Form,
 }
 
 /// Amounts by resource name.
-pub(crate) type Amounts = BTreeMap<String, Quantity>;
+pub type Amounts = BTreeMap<String, Quantity>;
 
 impl Quantity {
-    pub(crate) const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
 
     /// A whole number.
-    pub(crate) fn count(n: usize) -> Self {
+    pub fn count(n: usize) -> Self {
         Self { nanos: i128::try_from(n).unwrap_or(i128::MAX / NANOS).saturating_mul(NANOS), form: Form::Decimal }
     }
 
     /// Billionths, such as of a processor.
-    pub(crate) fn nanos(nanos: i64) -> Self {
+    pub fn nanos(nanos: i64) -> Self {
         Self { nanos: nanos.into(), form: Form::Decimal }
     }
 
     /// Thousandths.
-    pub(crate) fn millis(millis: i64) -> Self {
+    pub fn millis(millis: i64) -> Self {
         Self { nanos: i128::from(millis).saturating_mul(NANOS / 1000), form: Form::Decimal }
     }
 
     /// Bytes of memory.
-    pub(crate) fn bytes(bytes: i64) -> Self {
+    pub fn bytes(bytes: i64) -> Self {
         Self { nanos: i128::from(bytes).saturating_mul(NANOS), form: Form::Binary }
     }
 
     /// A text or number of a document.
-    pub(crate) fn of(value: &Value) -> Option<Self> {
+    pub fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
             Value::Number(number) => Self::parse(&number.to_string()),
@@ -69,27 +70,30 @@ impl Quantity {
         parse(text).map(|nanos| Self { nanos, form })
     }
 
-    pub(crate) fn is_zero(self) -> bool {
+    /// Whether it is nothing.
+    pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    pub(crate) fn is_negative(self) -> bool {
+    /// Whether it is less than nothing.
+    pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
     /// The next whole number.
-    pub(crate) fn round_up(self) -> Self {
+    #[must_use]
+    pub fn round_up(self) -> Self {
         let rest = self.nanos.rem_euclid(NANOS);
         if rest == 0 { self } else { Self { nanos: self.nanos.saturating_add(NANOS - rest), ..self } }
     }
 
     /// In thousandths, rounded up; nothing of what is negative.
-    pub(crate) fn millis_up(self) -> u64 {
+    pub fn millis_up(self) -> u64 {
         self.in_units_of(NANOS / 1000)
     }
 
     /// In whole units, rounded up; nothing of what is negative.
-    pub(crate) fn units_up(self) -> u64 {
+    pub fn units_up(self) -> u64 {
         self.in_units_of(NANOS)
     }
 
@@ -98,23 +102,25 @@ impl Quantity {
     }
 
     /// The sum, in the form of the first (of the second if the first is zero).
-    pub(crate) fn plus(self, other: Self) -> Self {
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         let form = if self.is_zero() { other.form } else { self.form };
         Self { nanos: self.nanos.saturating_add(other.nanos), form }
     }
 
     /// The difference, but not below zero.
-    pub(crate) fn minus(self, other: Self) -> Self {
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_sub(other.nanos).max(0), form: self.form }
     }
 
     /// How many times `other` this is.
-    pub(crate) fn ratio(self, other: Self) -> f64 {
+    pub fn ratio(self, other: Self) -> f64 {
         self.nanos as f64 / other.nanos as f64
     }
 
     /// The amount itself.
-    pub(crate) fn as_f64(self) -> f64 {
+    pub fn as_f64(self) -> f64 {
         self.nanos as f64 / NANOS as f64
     }
 }
@@ -165,12 +171,12 @@ impl fmt::Display for Quantity {
 }
 
 /// The quantities of a document's map; what is none is left out (validation refuses it).
-pub(crate) fn amounts(map: &Value) -> Amounts {
+pub fn amounts(map: &Value) -> Amounts {
     map.as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), Quantity::of(v)?))).collect()
 }
 
 /// Adds every amount of `more`.
-pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
+pub fn add(sum: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         let slot = sum.entry(name.clone()).or_insert(Quantity::ZERO);
         *slot = slot.plus(*amount);
@@ -178,7 +184,7 @@ pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
 }
 
 /// Raises every amount to at least that of `other`.
-pub(crate) fn raise(amounts: &mut Amounts, other: &Amounts) {
+pub fn raise(amounts: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let slot = amounts.entry(name.clone()).or_insert(*amount);
         if *amount > *slot {
@@ -188,12 +194,12 @@ pub(crate) fn raise(amounts: &mut Amounts, other: &Amounts) {
 }
 
 /// As a document's map.
-pub(crate) fn document(amounts: &Amounts) -> Value {
+pub fn document(amounts: &Amounts) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect())
 }
 
 /// `a=1,b=2`.
-pub(crate) fn listed(amounts: &Amounts) -> String {
+pub fn listed(amounts: &Amounts) -> String {
     amounts.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(",")
 }
 
