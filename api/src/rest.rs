@@ -236,6 +236,9 @@ pub struct Parameter {
     /// Regular expression that the whole string must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
+    /// Only resources of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_kind: Option<ResourceKind>,
 }
 
 /// Type of a parameter.
@@ -254,6 +257,8 @@ pub enum ParameterType {
     Choice,
     /// Text of several lines.
     Text,
+    /// Name of a registered resource, of `resourceKind` when that is said.
+    Resource,
 }
 
 /// A durable piece of work on an environment.

@@ -34,7 +34,7 @@ use std::{
     },
 };
 
-use vctl_api::names::EnvironmentName;
+use vctl_api::{names::EnvironmentName, rest::ProjectSettings};
 use vctl_runtime::clock::Clock;
 use vctl_store::{Expect, Revision, StoreError, Write};
 
@@ -65,7 +65,7 @@ pub struct Access {
     users: Arc<Read<UserDoc>>,
 }
 
-/// The templates that somebody may see.
+/// Names of templates, or of resources, that somebody may see.
 #[derive(Debug, Default)]
 pub(crate) struct Templates {
     everything: bool,
@@ -122,10 +122,27 @@ impl Access {
 
     /// The templates that somebody may see: those that their projects allow.
     pub(crate) async fn templates(&self, permit: &Permit, permission: Permission) -> Result<Templates, Error> {
+        self.allowed(permit, permission, |settings| &settings.allowed_templates).await
+    }
+
+    /// The resources that somebody may see: those that projects allow in which they may see templates, and who registers them sees all.
+    pub(crate) async fn resources(&self, permit: &Permit) -> Result<Templates, Error> {
+        let mut seen = self.allowed(permit, Permission::TemplatesList, |settings| &settings.allowed_resources).await?;
+        seen.everything |= permit.allows(Permission::PlatformUpdate, Scope::Platform);
+        Ok(seen)
+    }
+
+    /// What projects allow of something in which somebody has a permission.
+    async fn allowed(
+        &self,
+        permit: &Permit,
+        permission: Permission,
+        of: fn(&ProjectSettings) -> &Vec<String>,
+    ) -> Result<Templates, Error> {
         let policy = self.policy().await?;
         let mut seen = Templates::default();
         for project in policy.projects.values().filter(|p| permit.allows(permission, Scope::Project(&p.value.name))) {
-            let allowed = &project.value.settings.allowed_templates;
+            let allowed = of(&project.value.settings);
             seen.everything |= allowed.is_empty();
             seen.names.extend(allowed.iter().cloned());
         }

@@ -1,5 +1,7 @@
 //! Named resources outside of the platform, and what environments are bound to: stand-ins that the template runs, or such resources.
 
+pub(crate) mod references;
+
 use std::{collections::BTreeMap, time::Instant};
 
 use serde::{Deserialize, Serialize};
@@ -10,13 +12,18 @@ use vctl_api::{
 };
 use vctl_store::{Expect, StoreError};
 
+use self::references::references;
 use crate::{
+    access::{documents::ProjectDoc, limits},
     documents::{Document, EnvironmentDoc, audit, put, remove},
     environments::{Caller, Environments},
     error::{Error, nearest},
-    probes::{self, Target},
+    probes::{self, Target, trust},
     templates::{Template, render::Input},
 };
+
+/// Most environments that an error names.
+const NAMED: usize = 5;
 
 /// A resource as it is kept. Its password is in [`ResourceSecretDoc`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,6 +91,12 @@ impl Environments {
         if !plain(&request.user) || !plain(&request.database) {
             return Err(invalid("user and database are one line of text".to_owned()));
         }
+        if !request.ca_bundle.is_empty() {
+            if !request.tls {
+                return Err(invalid("authorities are for TLS: register it with TLS, or without them".to_owned()));
+            }
+            trust::roots(&request.ca_bundle).map_err(|why| invalid(format!("bundle of authorities: {why}")))?;
+        }
         let now = self.now();
         let before = self.documents.get::<ResourceDoc>(&name).await?;
         if before.as_ref().is_some_and(|b| b.value.resource.kind != request.kind) {
@@ -96,6 +109,7 @@ impl Environments {
             user: request.user,
             database: request.database,
             tls: request.tls,
+            ca_bundle: request.ca_bundle,
             has_password: request.password.is_some(),
             created_at: before.as_ref().map_or(now, |b| b.value.resource.created_at),
             name: name.clone(),
@@ -125,8 +139,13 @@ impl Environments {
     pub(crate) async fn remove_resource(&self, caller: Caller<'_>, name: &str) -> Result<Resource, Error> {
         let resource = self.resource(name).await?;
         let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
-        let bound = all.iter().filter(|e| e.value.bindings.values().any(|r| r == name));
-        let bound: Vec<&str> = bound.map(|e| e.value.name.as_str()).take(5).collect();
+        let mut bound: Vec<&str> = Vec::new();
+        for environment in all.iter().map(|e| &e.value) {
+            let is_bound = environment.bindings.values().any(|r| r == name);
+            if bound.len() < NAMED && (is_bound || self.names_resource(environment, name).await?) {
+                bound.push(environment.name.as_str());
+            }
+        }
         if !bound.is_empty() {
             return Err(Error::Conflict(format!(
                 "resource {name:?} is used by {}: delete these environments first",
@@ -153,9 +172,13 @@ impl Environments {
     /// [`Error::NotFound`]. That it cannot be used is an answer.
     pub(crate) async fn probe_resource(&self, name: &str) -> Result<ProbeResult, Error> {
         let resource = self.resource(name).await?;
-        let password = self.documents.get::<ResourceSecretDoc>(name).await?.map(|s| s.value.password);
-        let Resource { kind, host, port, user, database, tls, .. } = resource;
-        let target = Target { kind, host, port, user, database, tls, password, now: self.now() };
+        self.ask(resource).await
+    }
+
+    async fn ask(&self, resource: Resource) -> Result<ProbeResult, Error> {
+        let password = self.documents.get::<ResourceSecretDoc>(&resource.name).await?.map(|s| s.value.password);
+        let Resource { kind, host, port, user, database, tls, ca_bundle, .. } = resource;
+        let target = Target { kind, host, port, user, database, tls, ca_bundle, password, now: self.now() };
         let begun = Instant::now();
         let asked = probes::probe(&target).await;
         let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -174,6 +197,7 @@ impl Environments {
         template: &Template,
         kind: EnvironmentKind,
         asked: &BTreeMap<String, String>,
+        project: &ProjectDoc,
     ) -> Result<(), Error> {
         let declared = &template.manifest.bindings;
         let invalid = |detail: String| Error::invalid("invalid-binding", detail);
@@ -200,27 +224,42 @@ impl Environments {
                     kind.as_str()
                 )));
             };
-            let found = self.resource(resource).await.map_err(|e| match e {
-                Error::NotFound { nearest, .. } => Error::Invalid {
-                    kind: "invalid-binding",
-                    detail: format!("binding {name:?}: {}", e_text(resource)),
-                    nearest,
-                },
-                other => other,
-            })?;
-            if found.kind != *kind {
-                return Err(invalid(format!(
-                    "binding {name:?} is {}, but resource {resource:?} is {}",
-                    kind.as_str(),
-                    found.kind.as_str()
-                )));
-            }
-            let probe = self.probe_resource(resource).await?;
-            if !probe.ok {
-                return Err(invalid(format!("binding {name:?}: resource {resource:?}: {}", probe.message)));
-            }
+            let what = format!("binding {name:?}");
+            limits::check_resource(project, &what, resource)?;
+            self.usable("invalid-binding", &what, Some(*kind), resource, true).await?;
         }
         Ok(())
+    }
+
+    /// Checks that something can be bound to a resource: it is there, of the kind that is wanted, and, when it is asked, answers.
+    async fn usable(
+        &self,
+        error: &'static str,
+        what: &str,
+        wanted: Option<ResourceKind>,
+        resource: &str,
+        ask: bool,
+    ) -> Result<(), Error> {
+        let found = self.resource(resource).await.map_err(|e| match e {
+            Error::NotFound { nearest, .. } => {
+                let near =
+                    if nearest.is_empty() { String::new() } else { format!(" (did you mean {}?)", nearest.join(", ")) };
+                let detail = format!(
+                    "{what}: there is no resource {resource:?}{near}; `vctl resource list` shows those there are"
+                );
+                Error::Invalid { kind: error, detail, nearest }
+            }
+            other => other,
+        })?;
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found.kind) {
+            let (wanted, kind) = (wanted.as_str(), found.kind.as_str());
+            return Err(Error::invalid(error, format!("{what} is {wanted}, but resource {resource:?} is {kind}")));
+        }
+        let answer = if ask { self.ask(found).await? } else { return Ok(()) };
+        if answer.ok {
+            return Ok(());
+        }
+        Err(Error::invalid(error, format!("{what}: resource {resource:?}: {}", answer.message)))
     }
 
     /// The documents of an environment, with the Secrets of what it is bound to.
@@ -233,7 +272,7 @@ impl Environments {
         doc: &EnvironmentDoc,
         parameters: &BTreeMap<String, Value>,
     ) -> Result<Vec<Value>, Error> {
-        let (bindings, mut documents) = self.bound(template, doc).await?;
+        let (bindings, mut documents) = self.bound(template, doc, parameters).await?;
         let input =
             Input { environment: doc.name.as_str(), kind: doc.kind, parameters, bindings: &bindings, values: None };
         // After namespaces, before what uses them: they are Secrets of `default`.
@@ -247,6 +286,7 @@ impl Environments {
         &self,
         template: &Template,
         doc: &EnvironmentDoc,
+        parameters: &BTreeMap<String, Value>,
     ) -> Result<(Bindings, Vec<Value>), Error> {
         let (mut bindings, mut secrets) = (Bindings::new(), Vec::new());
         for binding in &template.manifest.bindings {
@@ -260,22 +300,32 @@ impl Environments {
                             format!("binding {name:?} is new in this version: create another environment with --bind {name}=RESOURCE"),
                         )
                     })?;
-                    let found = self.resource(&resource).await?;
-                    let password = self.documents.get::<ResourceSecretDoc>(&resource).await?.map(|s| s.value.password);
-                    let secret = password.as_ref().map(|_| format!("binding-{}", binding.name)).unwrap_or_default();
-                    secrets.extend(password.map(|password| secret_of(&secret, &binding.name, &password)));
-                    let Resource { kind, host, port, user, database, tls, .. } = found;
-                    Bound { kind, host, port, user, database, tls, secret }
+                    self.real(&binding.name, &resource, &mut secrets).await?
                 }
             };
             bindings.insert(binding.name.clone(), bound);
         }
+        for (parameter, resource) in references(&template.manifest.parameters, parameters) {
+            bindings.insert(parameter.name.clone(), self.real(&parameter.name, resource, &mut secrets).await?);
+        }
         Ok((bindings, secrets))
+    }
+
+    /// What manifests know of a resource; adds the Secret with its password.
+    async fn real(&self, binding: &str, resource: &str, secrets: &mut Vec<Value>) -> Result<Bound, Error> {
+        let found = self.resource(resource).await?;
+        let password = self.documents.get::<ResourceSecretDoc>(resource).await?.map(|s| s.value.password);
+        let secret = password.as_ref().map(|_| secret_name(binding)).unwrap_or_default();
+        secrets.extend(password.map(|password| secret_of(&secret, binding, &password)));
+        let Resource { kind, host, port, user, database, tls, ca_bundle: ca, .. } = found;
+        Ok(Bound { kind, host, port, user, database, tls, ca, secret })
     }
 }
 
-fn e_text(resource: &str) -> String {
-    format!("there is no resource {resource:?}; `vctl resource list` shows those there are")
+/// Name of the Secret with the password of a real resource: a DNS label, which a name of a binding need not be.
+pub(crate) fn secret_name(binding: &str) -> String {
+    let name = format!("binding-{}", binding.to_lowercase().replace('_', "-"));
+    name.trim_end_matches('-').to_owned()
 }
 
 /// A binding of a mocked environment.
@@ -288,6 +338,7 @@ pub(crate) fn stand_in(binding: &Binding) -> Bound {
         user: mocked.user,
         database: mocked.database,
         tls: false,
+        ca: String::new(),
         secret: mocked.secret,
     }
 }

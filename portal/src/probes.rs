@@ -8,11 +8,12 @@ mod postgres;
 mod redis;
 mod s3;
 mod scram;
+pub(crate) mod trust;
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -34,6 +35,8 @@ pub(crate) struct Target {
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) tls: bool,
+    /// Authorities that its certificate must come from (PEM); those of this machine when it is empty.
+    pub(crate) ca_bundle: String,
     pub(crate) password: Option<String>,
     /// Signatures are of a time.
     pub(crate) now: Timestamp,
@@ -55,7 +58,8 @@ pub(crate) enum ProbeError {
     #[error("{0} wants TLS: register it with --tls")]
     WantsTls(String),
     #[error(
-        "the certificate of {place} is not believed ({why}): have one that this machine's authorities vouch for, for that host name"
+        "the certificate of {place} is not believed ({why}): register it with --ca-file FILE, the certificate of its authority, and by the host \
+         name that its certificate has; or have one that authorities of this server's machine vouch for"
     )]
     Certificate { place: String, why: String },
     #[error("{place} refuses user {user:?}: the password or the user is wrong")]
@@ -113,8 +117,7 @@ impl Target {
     /// TLS over a connection.
     async fn secure(&self, tcp: impl Stream + 'static) -> Result<Box<dyn Stream>, ProbeError> {
         let certificate = |why: String| ProbeError::Certificate { place: self.place(), why };
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let roots = trust::roots(&self.ca_bundle).map_err(certificate)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -127,7 +130,7 @@ impl Target {
             Err(e) => {
                 let why = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
                 Err(match why {
-                    Some(rustls::Error::InvalidCertificate(why)) => certificate(format!("{why:?}")),
+                    Some(rustls::Error::InvalidCertificate(why)) => certificate(trust::why(why)),
                     _ => ProbeError::NoTls(self.place()),
                 })
             }

@@ -99,7 +99,7 @@ impl Environments {
         parameters: &BTreeMap<String, Value>,
     ) -> Result<String, Error> {
         let Some(file) = chart.values.as_deref() else { return Ok("{}".to_owned()) };
-        let (bindings, _) = self.bound(template, doc).await?;
+        let (bindings, _) = self.bound(template, doc, parameters).await?;
         let input = Input {
             environment: doc.name.as_str(),
             kind: doc.kind,

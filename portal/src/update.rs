@@ -176,12 +176,14 @@ impl Environments {
             let (made, secrets) = merge(doc, &old_secrets, &template, &request.parameters)?;
             (template, made, secrets)
         };
+        let project = self.documents.get::<ProjectDoc>(&doc.project).await?.map(|p| p.value);
+        self.check_references(&template, &made.parameters, &doc.parameters, project.as_ref()).await?;
         let parameters = all_parameters(&made.parameters, &secrets);
         let mut after = self.documents_of(&template, doc, &parameters).await?;
         after.extend(self.charted(&template, doc, &parameters).await?);
         let charts = self.has_charts(&template, doc).await?;
-        if let Some(project) = self.documents.get::<ProjectDoc>(&doc.project).await? {
-            limits::check_images(&project.value, &after)?;
+        if let Some(project) = &project {
+            limits::check_images(project, &after)?;
         }
         let before = match &present {
             Some(present) => {

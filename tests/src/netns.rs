@@ -42,6 +42,47 @@ impl Drop for Netns {
     }
 }
 
+/// A cable out of a network namespace to this machine, over which its pods reach servers of the test; nothing else is behind it.
+#[derive(Debug)]
+pub struct Cable {
+    device: String,
+    address: String,
+}
+
+impl Cable {
+    /// Lays one, with addresses that no other test has.
+    ///
+    /// # Errors
+    /// `ip` refuses.
+    pub fn lay(netns: &str) -> Result<Self> {
+        // One of the 16,384 networks of four addresses in 10.202.0.0/16. Devices that are called vc* are the pods' own.
+        let number = std::process::id() % 16_384;
+        let (third, fourth) = (number / 64, number % 64 * 4);
+        let address = |last: u32| format!("10.202.{third}.{}", fourth + last);
+        let (device, other) = (format!("vr{number}a"), format!("vr{number}b"));
+        ip(&["link", "add", &device, "type", "veth", "peer", "name", &other, "netns", netns])?;
+        let cable = Self { device, address: address(1) };
+        ip(&["addr", "add", &format!("{}/30", cable.address), "dev", &cable.device])?;
+        ip(&["link", "set", &cable.device, "up"])?;
+        ip(&["-n", netns, "addr", "add", &format!("{}/30", address(2)), "dev", &other])?;
+        ip(&["-n", netns, "link", "set", &other, "up"])?;
+        Ok(cable)
+    }
+
+    /// The address of this machine on it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        if let Err(e) = ip(&["link", "del", &self.device]) {
+            eprintln!("left behind: {e:#}");
+        }
+    }
+}
+
 fn ip(args: &[&str]) -> Result<()> {
     let output = Command::new("ip").args(args).output().context("running ip (Debian package iproute2)")?;
     if !output.status.success() {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -45,6 +46,15 @@ impl Postgres {
         Self::start_with(port, "127.0.0.1")
     }
 
+    /// The same, on another address of this machine, for whoever comes from a private network.
+    ///
+    /// # Errors
+    /// As [`Postgres::start`].
+    pub fn start_on(address: &str) -> Result<Self> {
+        let port = std::net::TcpListener::bind((address, 0))?.local_addr()?.port();
+        Self::start_with(port, address)
+    }
+
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
@@ -71,6 +81,10 @@ impl Postgres {
         ])
         .arg(&data);
         finish(init)?.ok()?;
+        if !addresses.is_empty() {
+            let mut rules = fs::File::options().append(true).open(data.join("pg_hba.conf"))?;
+            rules.write_all(b"host all all 10.0.0.0/8 scram-sha-256\n")?;
+        }
         let log = fs::File::create(directory.path().join("log"))?;
         let mut keeper = unprivileged(Path::new("/bin/sh"))?;
         keeper
@@ -118,6 +132,29 @@ impl Postgres {
                 "on" => Ok(()),
                 other => Err(other.to_owned()),
             }
+        })
+    }
+
+    /// Lets nobody in by TCP without TLS any more.
+    ///
+    /// # Errors
+    /// It does not take that.
+    pub fn require_tls(&self) -> Result<()> {
+        let file = self.directory.path().join("data/pg_hba.conf");
+        let rules = fs::read_to_string(&file)?;
+        let with_tls = |line: &str| match line.strip_prefix("host ") {
+            Some(rule) => format!("hostssl {rule}\n"),
+            None => format!("{line}\n"),
+        };
+        fs::write(&file, rules.lines().map(with_tls).collect::<String>())?;
+        // A session says when the server that it was forked from has read its files.
+        let loaded = || self.sql("postgres", "SELECT pg_conf_load_time()");
+        let before = loaded()?;
+        self.sql("postgres", "SELECT pg_reload_conf()")?;
+        wait::until("Postgres has read its rules", Duration::from_secs(20), || match loaded() {
+            Ok(now) if now != before => Ok(()),
+            Ok(_) => Err("not yet".to_owned()),
+            Err(e) => Err(format!("{e:#}")),
         })
     }
 

@@ -1,5 +1,7 @@
-//! Real servers that probes of resources ask: MariaDB (Debian's), an object store and a Kafka broker (from the Python registry). Each in a
-//! directory of the test, on a free port of 127.0.0.1, gone with the test.
+//! Real servers that probes of resources ask: MariaDB and Redis (Debian's), an object store and a Kafka broker (from the Python registry), and
+//! the HTTP server of Python. Each in a directory of the test, on a free port of 127.0.0.1, gone with the test.
+
+mod front;
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +23,9 @@ pub fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A certificate for `localhost` that vouches for itself, and its key, as files.
+pub use self::front::TlsFront;
+
+/// A certificate that vouches for itself, and its key, as files.
 pub struct Certificate {
     /// The certificate, PEM; who trusts it as an authority believes the server.
     pub certificate: PathBuf,
@@ -30,13 +34,21 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one.
+    /// Makes one for `localhost`.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn new(directory: &Path) -> Result<Self> {
-        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
-        let (certificate, key) = (directory.join("localhost.pem"), directory.join("localhost.key"));
+        Self::of(directory, "localhost")
+    }
+
+    /// Makes one for another name, or an address.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn of(directory: &Path, name: &str) -> Result<Self> {
+        let own = rcgen::generate_simple_self_signed(vec![name.to_owned()])?;
+        let (certificate, key) = (directory.join(format!("{name}.pem")), directory.join(format!("{name}.key")));
         std::fs::write(&certificate, own.cert.pem())?;
         std::fs::write(&key, own.signing_key.serialize_pem())?;
         Ok(Self { certificate, key })
@@ -121,11 +133,26 @@ impl ObjectStore {
     /// # Errors
     /// It does not start.
     pub fn start(directory: &Path, open_requests: u32) -> Result<Self> {
+        Self::start_with(directory, "object-store", open_requests, None)
+    }
+
+    /// Starts one that believes everybody, over TLS.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_secure(directory: &Path, certificate: &Certificate) -> Result<Self> {
+        Self::start_with(directory, "secure-object-store", u32::MAX, Some(certificate))
+    }
+
+    fn start_with(directory: &Path, name: &str, open_requests: u32, certificate: Option<&Certificate>) -> Result<Self> {
         let port = free_port()?;
         let mut server = Command::new(program("moto_server")?);
         server.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
         server.env("INITIAL_NO_AUTH_ACTION_COUNT", open_requests.to_string());
-        let mut server = Background::start(server, "object-store", directory)?;
+        if let Some(Certificate { certificate, key }) = certificate {
+            server.arg("-c").arg(certificate).arg("-k").arg(key);
+        }
+        let mut server = Background::start(server, name, directory)?;
         server.until_printed("Running on", LIMIT)?;
         Ok(Self { _server: server, port })
     }
@@ -143,6 +170,91 @@ impl ObjectStore {
         let mut python = Command::new(program("python")?);
         python.arg("-c").arg(format!("{head}{text}"));
         Ok(finish(python)?.ok()?.trim().to_owned())
+    }
+}
+
+/// A Redis with a password, on a port for plain text and one for TLS.
+pub struct Redis {
+    _server: Background,
+    address: String,
+    /// Its port.
+    pub port: u16,
+    /// Its port of TLS.
+    pub tls_port: u16,
+}
+
+impl Redis {
+    /// Starts one on an address of this machine.
+    ///
+    /// # Errors
+    /// Debian's redis-server is not installed, or it does not start.
+    pub fn start(directory: &Path, address: &str, certificate: &Certificate, password: &str) -> Result<Self> {
+        let (port, tls_port) = (free_port()?, free_port()?);
+        let Certificate { certificate, key } = certificate;
+        let mut server = Command::new("redis-server");
+        server.args(["--bind", address, "--save", "", "--requirepass", password]);
+        server.args(["--port", &port.to_string(), "--tls-port", &tls_port.to_string(), "--tls-auth-clients", "no"]);
+        server.arg("--tls-cert-file").arg(certificate).arg("--tls-key-file").arg(key);
+        server.arg("--tls-ca-cert-file").arg(certificate).arg("--dir").arg(directory);
+        let mut server =
+            Background::start(server, "redis", directory).context("redis-server is needed: scripts/setup")?;
+        server.until_printed("Ready to accept connections", LIMIT)?;
+        Ok(Self { _server: server, port, tls_port, address: address.to_owned() })
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn set(&self, password: &str, key: &str, value: &str) -> Result<()> {
+        let mut client = Command::new("redis-cli");
+        client.args(["-e", "-h", &self.address, "-p", &self.port.to_string(), "set", key, value]);
+        client.env("REDISCLI_AUTH", password);
+        finish(client)?.ok().map(drop)
+    }
+}
+
+/// What [`HttpServer`] is: `user:right` by basic authentication, or 401.
+const HTTP: &str = r#"
+import base64, http.server, ssl, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        good = self.headers.get('Authorization') == 'Basic ' + base64.b64encode(b'app:right').decode()
+        self.send_response(200 if good else 401)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+if len(sys.argv) > 1:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[1], sys.argv[2])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+print('port', server.server_port, '.', flush=True)
+server.serve_forever()
+"#;
+
+/// The HTTP server of Python: user `app` with the password `right`.
+pub struct HttpServer {
+    _server: Background,
+    /// Its port.
+    pub port: u16,
+}
+
+impl HttpServer {
+    /// Starts one, with TLS when there is a certificate.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(directory: &Path, certificate: Option<&Certificate>) -> Result<Self> {
+        let mut server = Command::new("python3");
+        server.args(["-c", HTTP]);
+        if let Some(Certificate { certificate, key }) = certificate {
+            server.arg(certificate).arg(key);
+        }
+        let name = if certificate.is_some() { "https" } else { "http" };
+        let mut server = Background::start(server, name, directory)?;
+        let printed = server.until_printed(" .", LIMIT)?;
+        let port = printed.split(' ').nth(1).context("a port")?.parse()?;
+        Ok(Self { _server: server, port })
     }
 }
 

@@ -69,6 +69,10 @@ pub struct ProjectSettings {
     #[serde(default)]
     #[schemars(inner(length(min = 1, max = 256)))]
     pub allowed_workers: Vec<String>,
+    /// Registered resources that its environments may be bound to, or name in parameters; empty: all.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1, max = 256)))]
+    pub allowed_resources: Vec<String>,
     /// What all its environments together may be.
     #[serde(default)]
     pub quota: Quota,

@@ -95,9 +95,12 @@ pub struct Resource {
     /// Database; empty for none.
     #[serde(default)]
     pub database: String,
-    /// It is spoken to over TLS, with a certificate that this machine's authorities vouch for.
+    /// It is spoken to over TLS, with a certificate that an authority of the bundle vouches for.
     #[serde(default)]
     pub tls: bool,
+    /// Certificates of authorities (PEM) that may vouch for it; empty: those that the machine of the server trusts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ca_bundle: String,
     /// Whether a password is kept for it. It is never shown.
     pub has_password: bool,
     /// When it was registered.
@@ -131,6 +134,11 @@ pub struct AddResource {
     /// Speak TLS.
     #[serde(default)]
     pub tls: bool,
+    /// Certificates of authorities (PEM, nothing else in it) that may vouch for it, with `tls` only; empty: those that the machine of the
+    /// server trusts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 65536))]
+    pub ca_bundle: String,
     /// Password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
@@ -196,6 +204,9 @@ pub struct Bound {
     pub database: String,
     /// Speak TLS.
     pub tls: bool,
+    /// Certificates of authorities (PEM) that vouch for it; empty: those that everybody trusts.
+    #[serde(default)]
+    pub ca: String,
     /// Name of the Secret whose key `password` has the password; empty when there is none.
     pub secret: String,
 }

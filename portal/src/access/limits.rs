@@ -32,6 +32,26 @@ pub(crate) fn check_template(project: &ProjectDoc, template: &str) -> Result<(),
     })
 }
 
+/// A registered resource that the project allows.
+///
+/// # Errors
+/// [`Error::Invalid`] with what is allowed. `what` asked for it.
+pub(crate) fn check_resource(project: &ProjectDoc, what: &str, resource: &str) -> Result<(), Error> {
+    let allowed = &project.settings.allowed_resources;
+    if allowed.is_empty() || allowed.iter().any(|name| name == resource) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        kind: "resource-not-allowed",
+        detail: format!(
+            "{what}: project {:?} does not allow resource {resource:?}, but {}: take one of them, or ask an administrator of the project",
+            project.name,
+            allowed.join(", ")
+        ),
+        nearest: nearest(resource, allowed.iter().map(String::as_str)),
+    })
+}
+
 /// Images of containers that the project allows, in all objects that are about to be applied.
 ///
 /// # Errors

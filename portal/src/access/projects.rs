@@ -172,11 +172,14 @@ fn check(
             Permission::ProjectsQuota
         )));
     }
-    for text in after.allowed_templates.iter().chain(&after.allowed_images).chain(&after.allowed_workers) {
+    let names = after.allowed_templates.iter().chain(&after.allowed_resources);
+    for text in names.chain(&after.allowed_images).chain(&after.allowed_workers) {
         if text.is_empty() || text.chars().count() > PATTERN_LIMIT {
             return Err(Error::invalid(
                 "invalid-project",
-                format!("names of templates and patterns of images and workers have 1 to {PATTERN_LIMIT} characters"),
+                format!(
+                    "names of templates and resources, and patterns of images and workers have 1 to {PATTERN_LIMIT} characters"
+                ),
             ));
         }
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Portal,
-    access::{permission::Permission, policy::Permit},
+    access::policy::Permit,
     error::Error,
 };
 
@@ -24,8 +24,9 @@ pub(super) async fn list(
     listing: Listing<Resource>,
 ) -> Result<Paged<Resource>, Error> {
     // Whoever may create environments somewhere may see what these can be bound to.
-    let seen = portal.inner().access.allows_somewhere(&permit, Permission::TemplatesList).await?;
-    let items = if seen { portal.inner().environments.resources().await? } else { Vec::new() };
+    let seen = portal.inner().access.resources(&permit).await?;
+    let mut items = portal.inner().environments.resources().await?;
+    items.retain(|resource| seen.contains(&resource.name));
     listing.page(items)
 }
 

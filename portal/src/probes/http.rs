@@ -18,9 +18,12 @@ pub(super) async fn probe(target: &Target) -> Result<String, ProbeError> {
     let mut answer = [0; 64];
     let mut read = 0;
     while read < answer.len() && !answer[..read].contains(&b'\n') {
-        match stream.read(&mut answer[read..]).await.map_err(|e| target.broken(&e))? {
-            0 => break,
-            more => read += more,
+        match stream.read(&mut answer[read..]).await {
+            // What some servers of TLS do when they get plain text.
+            Ok(0) | Err(_) if read == 0 && !target.tls => return Err(ProbeError::WantsTls(target.place())),
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(e) => return Err(target.broken(&e)),
         }
     }
     let answer = &answer[..read];

@@ -42,6 +42,8 @@ async fn ask(target: &Target, region: &str) -> Result<Answer, ProbeError> {
     // Some servers do not close, and some close without the farewell of TLS: what came before counts.
     while bytes.len() < ANSWER_LIMIT && !is_whole(&bytes) {
         match stream.read(&mut piece).await {
+            // What some servers of TLS do when they get plain text.
+            Ok(0) | Err(_) if bytes.is_empty() && !target.tls => return Err(ProbeError::WantsTls(target.place())),
             Ok(0) => break,
             Ok(read) => bytes.extend(&piece[..read]),
             Err(e) if bytes.is_empty() => return Err(target.broken(&e)),
@@ -187,6 +189,7 @@ mod tests {
             user: "AKIAIOSFODNN7EXAMPLE".into(),
             database: String::new(),
             tls: false,
+            ca_bundle: String::new(),
             password: None,
             now: "2013-05-24T00:00:00Z".parse().expect("time"),
         };

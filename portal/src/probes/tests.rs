@@ -12,7 +12,17 @@ fn target(kind: ResourceKind, port: u16) -> Target {
     let host = "127.0.0.1".to_owned();
     let now = "2026-01-02T03:04:05Z".parse().expect("time");
     let password = Some("right".into());
-    Target { kind, host, port, user: "app".into(), database: "app".into(), tls: false, password, now }
+    Target {
+        kind,
+        host,
+        port,
+        user: "app".into(),
+        database: "app".into(),
+        tls: false,
+        ca_bundle: String::new(),
+        password,
+        now,
+    }
 }
 
 /// A server that answers what it reads with what `answer` makes of it; none hangs up.

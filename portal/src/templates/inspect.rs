@@ -16,6 +16,7 @@ use super::{
     renderer::Renderer,
     source::{self, Files},
 };
+use crate::bindings::secret_name;
 
 /// Longest regular expression of a parameter in bytes.
 const PATTERN_LIMIT: usize = 1000;
@@ -128,6 +129,20 @@ pub fn inspect(name: &str, mut files: Files) -> Inspected {
             errors.push(places.at("bindings", &["name", &binding.name], message));
         }
     }
+    // Facts of both are `bindings.NAME`, and passwords of both are in Secrets whose names are made of theirs.
+    let references = manifest.parameters.iter().filter(|p| p.kind == ParameterType::Resource);
+    let references = references.map(|p| ("parameters", p.name.as_str()));
+    let mut secrets = BTreeMap::new();
+    for (list, name) in manifest.bindings.iter().map(|b| ("bindings", b.name.as_str())).chain(references) {
+        if let Some(other) =
+            secrets.insert(secret_name(name), name).filter(|other| list == "parameters" || *other != name)
+        {
+            let message = format!(
+                "{name:?} is too much like {other:?}: bindings and parameters of type resource share their names"
+            );
+            errors.push(places.at(list, &["name", name], message));
+        }
+    }
     for (chart, wrong) in charts::check(&manifest.charts, &files) {
         errors.push(places.at("charts", &["name", &chart], format!("chart {chart:?}: {wrong}")));
     }
@@ -156,10 +171,19 @@ pub async fn lint(name: &str, files: Files, renderer: &Renderer) -> Inspected {
     if let Some(template) = found.template.as_ref().filter(|_| found.errors.is_empty()) {
         let sample = |p: &Parameter| (p.name.clone(), p.default.clone().unwrap_or_else(|| sample(p)));
         let values: BTreeMap<String, Value> = template.manifest.parameters.iter().map(sample).collect();
-        let bindings = render::stand_ins(template);
-        for kind in [EnvironmentKind::Mocked, EnvironmentKind::Real] {
+        let mut all = vec![values.clone()];
+        let is_optional = |p: &&Parameter| p.kind == ParameterType::Resource && !p.required && p.default.is_none();
+        let optional = template.manifest.parameters.iter().filter(is_optional).map(|p| (p.name.clone(), Value::Null));
+        let optional: Vec<_> = optional.collect();
+        if !optional.is_empty() {
+            // Without them, too: `bindings` has nothing of a resource that is not given.
+            all.push(values.into_iter().chain(optional).collect());
+        }
+        let kinds = [EnvironmentKind::Mocked, EnvironmentKind::Real];
+        for (values, kind) in all.iter().flat_map(|values| kinds.map(|kind| (values, kind))) {
+            let bindings = render::stand_ins(template, values);
             let manifests =
-                Input { environment: "example", kind, parameters: &values, bindings: &bindings, values: None };
+                Input { environment: "example", kind, parameters: values, bindings: &bindings, values: None };
             let charts = template.charts(kind).filter_map(|chart| chart.values.as_deref());
             let inputs = charts.map(|file| Input { values: Some(file), ..manifests });
             for input in std::iter::once(manifests).chain(inputs) {
@@ -211,6 +235,9 @@ fn declaration(parameter: &Parameter) -> Vec<String> {
         && least > most
     {
         wrong.push(format!("its minimum {least} is greater than its maximum {most}"));
+    }
+    if parameter.resource_kind.is_some() && parameter.kind != ParameterType::Resource {
+        wrong.push("only a resource has a resourceKind".to_owned());
     }
     if let Some(pattern) = &parameter.pattern {
         if !matches!(parameter.kind, ParameterType::String | ParameterType::Text | ParameterType::Password) {
@@ -298,6 +325,34 @@ mod tests {
         for (pattern, why) in [("(a{1000}){1000}", "size limit"), (&*"a".repeat(1001), "at most 1000")] {
             let found = inspect("t", vec![file("template.yaml", &text(pattern))]);
             assert!(found.errors[0].to_string().contains(why), "{:?}", found.errors);
+        }
+    }
+
+    #[tokio::test]
+    async fn resources_that_are_not_given_are_rendered_too() {
+        let lint_with = async |parameters: &str, manifest: &str| {
+            let text = format!(
+                "{HEAD}parameters:\n  - {parameters}\nbindings:\n  - {{name: db_1, kind: redis, mocked: {{host: h, port: 1, secret: s}}}}\n"
+            );
+            let files = vec![file("template.yaml", &text), file("manifests/a.yaml", manifest)];
+            let found = lint("t", files, &Renderer::new(None)).await;
+            found.errors.iter().chain(&found.warnings).map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        let object = |text: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\n{text}");
+        let plain = object("data: {h: '{{ bindings.api.host }}'}\n");
+        let guarded = object("{% if parameters.api %}data: {h: '{{ bindings.api.host }}'}{% endif %}\n");
+        let of = "{name: api, type: resource, resourceKind: http";
+        assert_eq!(lint_with(&format!("{of}, required: true}}"), &plain).await, "");
+        assert_eq!(lint_with(&format!("{of}}}"), &guarded).await, "");
+        for (parameters, expected) in [
+            (format!("{of}}}"), "manifests/a.yaml:4:"),
+            ("{name: api, type: string, resourceKind: http}".to_owned(), "only a resource has a resourceKind"),
+            (format!("{of}, pattern: x}}"), "only a text has a pattern"),
+            (format!("{of}, default: ''}}"), "default: it names no resource"),
+            ("{name: Db_1, type: resource}".to_owned(), "\"Db_1\" is too much like \"db_1\""),
+        ] {
+            let said = lint_with(&parameters, &plain).await;
+            assert!(said.contains(expected), "{expected}: {said}");
         }
     }
 }

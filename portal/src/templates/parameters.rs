@@ -59,7 +59,11 @@ pub(crate) fn check(parameter: &Parameter, value: &Value) -> Result<Value, Strin
     let shown = || if parameter.kind == ParameterType::Password { "the value".to_owned() } else { value.to_string() };
     let value = match (parameter.kind, value) {
         (
-            ParameterType::String | ParameterType::Text | ParameterType::Password | ParameterType::Choice,
+            ParameterType::String
+            | ParameterType::Text
+            | ParameterType::Password
+            | ParameterType::Choice
+            | ParameterType::Resource,
             Value::String(_),
         ) => value.clone(),
         (ParameterType::String | ParameterType::Text, Value::Number(_) | Value::Bool(_)) => {
@@ -78,6 +82,9 @@ pub(crate) fn check(parameter: &Parameter, value: &Value) -> Result<Value, Strin
     if let Value::String(text) = &value {
         if text.len() > TEXT_LIMIT {
             return Err(format!("it has {} bytes; at most {TEXT_LIMIT} are allowed", text.len()));
+        }
+        if parameter.kind == ParameterType::Resource && text.is_empty() {
+            return Err("it names no resource".to_owned());
         }
         if parameter.kind == ParameterType::Choice && !parameter.choices.contains(text) {
             return Err(format!("{} is not one of {}", shown(), parameter.choices.join(", ")));
@@ -139,6 +146,7 @@ fn kind_name(kind: ParameterType) -> &'static str {
         ParameterType::Password => "password (a string)",
         ParameterType::Choice => "string",
         ParameterType::Text => "text",
+        ParameterType::Resource => "name of a resource",
     }
 }
 

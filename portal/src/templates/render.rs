@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde_json::Value;
-use vctl_api::rest::{Bindings, EnvironmentKind};
+use vctl_api::rest::{Bindings, EnvironmentKind, Parameter, ParameterType};
 use vctl_machinery::schema::{Budget, read_bounded};
 
 use super::{Template, TemplateError, charts::Policy, scan, source};
+use crate::bindings::references::{made_up, references};
 
 /// Instructions one file may execute.
 const FUEL: u64 = 1_000_000;
@@ -48,16 +49,18 @@ pub fn render(
     environment: &str,
     parameters: &BTreeMap<String, Value>,
 ) -> Result<Vec<Value>, TemplateError> {
-    let bindings = stand_ins(template);
+    let bindings = stand_ins(template, parameters);
     render_as(
         template,
         &Input { environment, kind: EnvironmentKind::Mocked, parameters, bindings: &bindings, values: None },
     )
 }
 
-/// The bindings of a mocked environment.
-pub fn stand_ins(template: &Template) -> Bindings {
-    template.manifest.bindings.iter().map(|b| (b.name.clone(), crate::bindings::stand_in(b))).collect()
+/// The bindings of a mocked environment; those of resources that parameters name are made up.
+pub fn stand_ins(template: &Template, parameters: &BTreeMap<String, Value>) -> Bindings {
+    let bindings = template.manifest.bindings.iter().map(|b| (b.name.clone(), crate::bindings::stand_in(b)));
+    let named = references(&template.manifest.parameters, parameters);
+    bindings.chain(named.map(|(p, resource)| (p.name.clone(), made_up(p, resource)))).collect()
 }
 
 /// The same of an environment of any kind.
@@ -212,7 +215,10 @@ pub(crate) fn syntax(template: &Template, errors: &mut Vec<TemplateError>) -> BT
                 }
                 Some(("bindings", rest)) => {
                     let binding = rest.split('.').next().unwrap_or_default();
-                    if !template.manifest.bindings.iter().any(|b| b.name == binding) {
+                    let of_parameter = |p: &&Parameter| p.kind == ParameterType::Resource && p.name == binding;
+                    if let Some(parameter) = template.manifest.parameters.iter().find(of_parameter) {
+                        used.insert(parameter.name.clone());
+                    } else if !template.manifest.bindings.iter().any(|b| b.name == binding) {
                         let message = format!("there is no binding {binding:?}: declare it in template.yaml");
                         errors.push(at(template, file, text, &format!("bindings.{binding}"), message));
                     }

@@ -11,8 +11,8 @@ pub fn schema() -> Value {
         "type": "object", "required": ["name", "type"], "additionalProperties": false,
         "properties": {
             "name": { "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$", "description": "As in --set NAME=VALUE and {{ parameters.NAME }}" },
-            "type": { "enum": ["string", "text", "number", "boolean", "password", "choice"],
-                "description": "text has several lines; password is never shown again, and made up when it is not given" },
+            "type": { "enum": ["string", "text", "number", "boolean", "password", "choice", "resource"],
+                "description": "text has several lines; password is never shown again, and made up when it is not given; resource names a registered resource, whose connection facts are bindings.NAME" },
             "help": { "type": "string", "description": "One line for people" },
             "section": { "type": "string", "description": "Heading under which forms show it" },
             "required": { "type": "boolean" },
@@ -22,6 +22,7 @@ pub fn schema() -> Value {
             "integer": { "type": "boolean", "description": "Only whole numbers" },
             "step": { "type": "number", "exclusiveMinimum": 0, "description": "Only the minimum (or 0) and whole steps from there" },
             "pattern": { "type": "string", "maxLength": 1000, "description": "Regular expression that the whole text must match" },
+            "resourceKind": { "enum": ResourceKind::ALL.map(ResourceKind::as_str), "description": "Only resources of this kind" },
         },
     });
     let binding = json!({

@@ -59,10 +59,18 @@ async fn resources_are_kept_asked_and_forgotten_and_their_passwords_not_shown() 
     assert_eq!((&list["items"][0]["name"], &list["items"][0]["hasPassword"]), (&"billing".into(), &true.into()));
     let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
     assert!(!list.to_string().contains("s3cret") && !audit.to_string().contains("s3cret"));
+    let certificate = rcgen::generate_simple_self_signed(vec!["h".to_owned()]).expect("certificate");
+    let pem = certificate.cert.pem();
+    let private = json!({"name": "private", "kind": "http", "host": "h", "tls": true, "caBundle": pem});
+    let (status, added) = world.call("POST", "/api/v1/resources", Some(private)).await;
+    assert_eq!((status, &added["caBundle"]), (StatusCode::CREATED, &pem.clone().into()), "{added}");
     for wrong in [
         json!({"name": "A B", "kind": "http", "host": "h"}),
         json!({"name": "a", "kind": "http", "host": "h h"}),
         json!({"name": "a", "kind": "postgres", "host": "h"}),
+        json!({"name": "a", "kind": "http", "host": "h", "caBundle": certificate.cert.pem()}),
+        json!({"name": "a", "kind": "http", "host": "h", "tls": true, "caBundle": certificate.signing_key.serialize_pem()}),
+        json!({"name": "a", "kind": "http", "host": "h", "tls": true, "caBundle": "x"}),
     ] {
         let (status, problem) = world.call("POST", "/api/v1/resources", Some(wrong)).await;
         assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-resource".into()));
@@ -110,5 +118,70 @@ async fn one_manifest_serves_stand_ins_and_real_resources() {
     assert_eq!((&environment["kind"], &environment["bindings"]["api"]), (&"real".into(), &"billing".into()));
     let (status, problem) = world.call("DELETE", "/api/v1/resources/billing", None).await;
     assert_eq!((status, &problem["type"]), (StatusCode::CONFLICT, &"conflict".into()), "{problem}");
+    world.tasks.stop();
+}
+
+const REFERENCES: &str = "parameters:\n  - {name: api, type: resource, resourceKind: http, required: true}\n  \
+                          - {name: search_2, type: resource}\n";
+const REFERRING: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: user}\ndata:\n  name: {{ parameters.api }}\n  \
+                         host: {{ bindings.api.host }}\n  secret: {{ bindings.api.secret }}\n  ca: {{ bindings.api.ca }}\n{% if parameters.search_2 %}\
+                         ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: search}\ndata:\n  kind: {{ bindings.search_2.kind }}\n{% endif %}";
+
+#[tokio::test]
+async fn a_parameter_names_a_resource_whose_facts_manifests_get() {
+    let world = World::new();
+    world.template_with("app", "1.0.0", REFERENCES, &[("user.yaml", REFERRING)]);
+    world.portal.start();
+    let port = server(&world).await;
+    let body = |parameters: Value| json!({"name": "e", "template": "app", "parameters": parameters});
+    let refused = async |parameters: Value, why: &str| {
+        let (status, problem) = world.call("POST", "/api/v1/environments", Some(body(parameters))).await;
+        let kind = &problem["type"];
+        assert_eq!((status, kind), (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-parameter".into()), "{problem}");
+        assert!(problem["detail"].as_str().expect("detail").contains(why), "{why}: {problem}");
+        problem
+    };
+    add(&world, port, "s3cret").await;
+    let database = json!({"name": "orders", "kind": "redis", "host": "127.0.0.1", "port": port});
+    assert_eq!(world.call("POST", "/api/v1/resources", Some(database)).await.0, StatusCode::CREATED);
+    refused(json!({}), "parameter \"api\": it must be given").await;
+    refused(json!({"api": 7}), "7 is not a name of a resource").await;
+    let near = refused(json!({"api": "biling"}), "no resource \"biling\" (did you mean billing?)").await;
+    assert_eq!(near["nearest"], json!(["billing"]));
+    refused(json!({"api": "orders"}), "parameter \"api\" is http, but resource \"orders\" is redis").await;
+    refused(json!({"api": "billing", "search_2": "orders"}), "resource \"orders\": 127.0.0.1").await;
+    let (status, created) = world.call("POST", "/api/v1/environments", Some(body(json!({"api": "billing"})))).await;
+    assert_eq!(status, StatusCode::CREATED, "{created}");
+    let job = world.ended(created["job"].as_str().expect("job")).await;
+    assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    let objects = || world.planes.state().clusters["e"].iter().cloned().collect::<Vec<_>>();
+    assert_eq!(objects(), ["ConfigMap/user", "Secret/binding-api"], "the environment is mocked, the resource is not");
+    let (_, environment) = world.call("GET", "/api/v1/environments/e", None).await;
+    assert_eq!(environment["parameters"], json!({"api": "billing", "search_2": null}));
+    let (_, audit) = world.call("GET", "/api/v1/audit", None).await;
+    assert!(!environment.to_string().contains("s3cret") && !audit.to_string().contains("s3cret"));
+
+    // What it names stays; another one is asked first.
+    let (status, problem) = world.call("DELETE", "/api/v1/resources/billing", None).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{problem}");
+    assert!(problem["detail"].as_str().expect("detail").contains("is used by e"), "{problem}");
+    add(&world, port, "wr0ng").await;
+    let update = async |parameters: Value| {
+        let body = json!({ "parameters": parameters });
+        world.call("POST", "/api/v1/environments/e/update", Some(body)).await
+    };
+    let (status, problem) = update(json!({"search_2": "billing"})).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-parameter".into()),
+        "{problem}"
+    );
+    add(&world, port, "s3cret").await;
+    let (status, job) = update(json!({"search_2": "billing"})).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{job}");
+    let job = world.ended(job["id"].as_str().expect("job")).await;
+    assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    assert_eq!(objects(), ["ConfigMap/search", "ConfigMap/user", "Secret/binding-api", "Secret/binding-search-2"]);
+    assert_eq!(world.call("DELETE", "/api/v1/resources/orders", None).await.0, StatusCode::OK, "nobody names it");
     world.tasks.stop();
 }

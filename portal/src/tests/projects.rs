@@ -249,3 +249,26 @@ async fn a_project_says_which_templates_and_images_are_allowed() {
         assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some(kind)), "{problem}");
     }
 }
+
+#[tokio::test]
+async fn a_project_says_which_resources_are_allowed() {
+    let world = World::new();
+    world.template_with("app", "1.0.0", "parameters:\n  - {name: db, type: resource}\n", &[("a.yaml", "")]);
+    let ann = world.sign_in("ann", &[]).await;
+    for name in ["orders", "billing"] {
+        ok(&world, "POST", "/api/v1/resources", json!({"name": name, "kind": "http", "host": "127.0.0.1", "port": 1}))
+            .await;
+    }
+    let members = [member("user", "ann", "developer")];
+    ok(&world, "POST", "/api/v1/projects", json!({"name": "a", "members": members, "allowedResources": ["orders"]}))
+        .await;
+    let (_, seen) = world.call_as(Some(&ann), "GET", "/api/v1/resources", None).await;
+    assert_eq!(names(&seen), ["orders"]);
+    let (_, all) = world.call("GET", "/api/v1/resources", None).await;
+    assert_eq!(names(&all), ["billing", "orders"]);
+    for (resource, kind) in [("billing", "resource-not-allowed"), ("orders", "invalid-parameter")] {
+        let create = json!({"name": "e", "template": "app", "project": "a", "parameters": {"db": resource}});
+        let (status, problem) = world.call_as(Some(&ann), "POST", "/api/v1/environments", Some(create)).await;
+        assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some(kind)), "{problem}");
+    }
+}

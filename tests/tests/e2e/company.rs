@@ -24,6 +24,8 @@ pub(crate) const SECRET: &str = "client-secret-of-this-test-0123456789";
 pub(crate) struct Company {
     pub(crate) platform: Platform,
     pub(crate) provider: Provider,
+    /// Another one, the issuer `partner`, called "A partner".
+    pub(crate) partner: Option<Provider>,
     /// Address of the platform.
     pub(crate) portal: Url,
     /// File with the authority that vouches for the platform.
@@ -35,6 +37,15 @@ pub(crate) struct Company {
 impl Company {
     /// Starts both.
     pub(crate) fn start(workers: Workers, variables: &[(&str, &str)]) -> Result<Self> {
+        Self::start_all(workers, variables, false)
+    }
+
+    /// Starts both, and a provider of a partner.
+    pub(crate) fn start_with_partner(workers: Workers) -> Result<Self> {
+        Self::start_all(workers, &[], true)
+    }
+
+    fn start_all(workers: Workers, variables: &[(&str, &str)], has_partner: bool) -> Result<Self> {
         vctl_runtime::serve::install_crypto_provider();
         // The provider wants to know the portal's address, and the portal the provider's: it starts twice.
         let dir = tempfile::tempdir()?;
@@ -44,20 +55,28 @@ impl Company {
         let mut platform = Platform::start_configured(workers, &["--oidc-config", &config_text], variables)?;
         let portal = Url::parse(&format!("https://{}", platform.address()))?;
         let authority = platform.data_dir().join("pki/ca.crt");
-        let provider = Provider::start_for(dir.path(), Some((origin(&portal), SECRET, &authority)))?;
+        let start = |name: &str| {
+            let dir = dir.path().join(name);
+            std::fs::create_dir(&dir)?;
+            Provider::start_for(&dir, Some((origin(&portal), SECRET, &authority, name)))
+        };
+        let provider = start("corp")?;
+        let partner = has_partner.then(|| start("partner")).transpose()?;
         std::fs::write(dir.path().join("secret"), SECRET)?;
-        std::fs::write(
-            &config,
+        let issuer = |name: &str, title: &str, provider: &Provider| {
             format!(
-                "refreshInterval: 1s\nissuers:\n  corp:\n    title: The company\n    url: {}\n    clientId: vctl\n    clientSecretFile: secret\n    \
+                "  {name}:\n    title: {title}\n    url: {}\n    clientId: vctl\n    clientSecretFile: secret\n    \
                  scopes: [openid, email, groups]\n    caFile: {}\n",
                 provider.issuer,
                 provider.authority.display()
-            ),
-        )?;
+            )
+        };
+        let mut text = format!("refreshInterval: 1s\nissuers:\n{}", issuer("corp", "The company", &provider));
+        text.extend(partner.iter().map(|partner| issuer("partner", "A partner", partner)));
+        std::fs::write(&config, text)?;
         ensure!(platform.stop_server()? == 0, "the server stops");
         platform.start_server()?;
-        Ok(Self { platform, provider, portal, authority, _configuration: dir })
+        Ok(Self { platform, provider, partner, portal, authority, _configuration: dir })
     }
 
     /// The authorities that vouch for the platform and for the provider.
@@ -67,10 +86,14 @@ impl Company {
 
     /// Begins `vctl login`: the command, which waits, and the address that somebody has to open and allow it at.
     pub(crate) fn begin_login(&self) -> Result<(Background, Url)> {
+        self.begin_login_with(&[])
+    }
+
+    /// The same, with further arguments.
+    pub(crate) fn begin_login_with(&self, more: &[&str]) -> Result<(Background, Url)> {
         let authority = self.authority.display().to_string();
-        let server = origin(&self.portal);
-        let login =
-            self.platform.vctl_command(&["login", "--server", server, "--ca-file", &authority, "--no-browser"])?;
+        let arguments = ["login", "--server", origin(&self.portal), "--ca-file", &authority, "--no-browser"];
+        let login = self.platform.vctl_command(&[&arguments[..], more].concat())?;
         let login = Background::start(login, "login", self.platform.scratch())?;
         let address = wait::until("vctl login has printed its address", Duration::from_mins(1), || {
             let said = login.printed().map_err(|e| e.to_string())?;
@@ -104,8 +127,8 @@ impl Provider {
         Self::start_for(dir, None)
     }
 
-    /// With a portal (its address, our secret for it, and its authority) as a client.
-    pub(crate) fn start_for(dir: &Path, portal: Option<(&str, &str, &Path)>) -> Result<Self> {
+    /// With a portal (its address, our secret for it, its authority, and what it calls the provider) as a client.
+    pub(crate) fn start_for(dir: &Path, portal: Option<(&str, &str, &Path, &str)>) -> Result<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/oidc-provider");
         let installed = Command::new(script).output().context("running scripts/oidc-provider")?;
         ensure!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
@@ -124,8 +147,8 @@ impl Provider {
         let mut trusted = std::fs::read_to_string(&authority)?;
         let mut command = Command::new("node");
         command.arg(installed.join("provider.mjs")).args([certificate, key]);
-        if let Some((address, secret, portal_authority)) = portal {
-            command.args([address, secret]);
+        if let Some((address, secret, portal_authority, name)) = portal {
+            command.args([address, secret, name]);
             trusted.push_str(&std::fs::read_to_string(portal_authority)?);
         }
         let mut child = command

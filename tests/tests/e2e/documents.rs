@@ -85,7 +85,7 @@ fn operator_guide_on_postgres() -> Result<()> {
     std::fs::create_dir(&provider_dir)?;
     let trusted = provider_dir.join("provider-ca.crt");
     let address = format!("https://localhost:{port}");
-    let provider = Provider::start_for(&provider_dir, Some((&address, SECRET, &trusted)))?;
+    let provider = Provider::start_for(&provider_dir, Some((&address, SECRET, &trusted, "corp")))?;
     std::fs::copy(&provider.authority, etc.join("login-ca.crt"))?;
     session.signs_in_at(&provider.authority);
     for (documented, real) in [

@@ -7,17 +7,32 @@ use vctl_tests::{
     kubectl::{Output, finish},
     platform::{Platform, Workers},
     postgres::Postgres,
-    servers::{Certificate, Kafka, MariaDb, ObjectStore, free_port},
+    servers::{Certificate, HttpServer, Kafka, MariaDb, ObjectStore, Redis, TlsFront, free_port},
 };
 
-/// Registers a resource with a password (none when it is empty), and asks it.
+/// What is said of a certificate that nobody vouches for.
+const UNTRUSTED: &str = "is not believed (no authority that is trusted has signed it): register it with --ca-file";
+
+/// Registers a resource at `localhost`, with a password (none when it is empty), and asks it.
 fn probe(platform: &Platform, name: &str, kind: &str, port: u16, password: &str, more: &[&str]) -> Result<Output> {
+    probe_at(platform, "localhost", name, kind, port, password, more)
+}
+
+fn probe_at(
+    platform: &Platform,
+    host: &str,
+    name: &str,
+    kind: &str,
+    port: u16,
+    password: &str,
+    more: &[&str],
+) -> Result<Output> {
     let port = port.to_string();
-    let base = ["resource", "add", name, "--kind", kind, "--host", "localhost", "--port", &port];
+    let base = ["resource", "add", name, "--kind", kind, "--host", host, "--port", &port];
     if password.is_empty() {
         platform.vctl(&[&base[..], more].concat())?.ok()?;
     } else {
-        let file = platform.scratch().join("password");
+        let file = platform.scratch().join(format!("password-{name}"));
         std::fs::write(&file, password)?;
         let mut add = platform.vctl_command(&[&base[..], &["--password-stdin"], more].concat())?;
         add.stdin(Stdio::from(std::fs::File::open(&file)?));
@@ -57,6 +72,27 @@ fn a_postgres_is_asked_before_an_environment_is_bound_to_it() -> Result<()> {
     refused(ask("wrong", &[])?, "refuses user \"app\"")?;
     refused(ask("right", &["--tls"])?, "does not speak TLS")?;
     good(ask("right", &[])?, "Postgres 1")?;
+    let directory = tempfile::tempdir()?;
+    let certificate = Certificate::new(directory.path())?;
+    let authority = certificate.certificate.display().to_string();
+    let private = ["--tls", "--ca-file", authority.as_str()];
+    let read = |path: &std::path::Path| std::fs::read_to_string(path);
+    postgres.serve_tls(&read(&certificate.certificate)?, &read(&certificate.key)?)?;
+    postgres.require_tls()?;
+    refused(ask("right", &[])?, "wants TLS: register it with --tls")?;
+    refused(ask("right", &["--tls"])?, UNTRUSTED)?;
+    refused(ask("wrong", &private)?, "refuses user \"app\"")?;
+    let more = [&LOGIN[..], &private].concat();
+    let elsewhere = probe_at(&platform, "127.0.0.1", "db", "postgres", postgres.port(), "right", &more)?;
+    refused(elsewhere, "is not believed (it is for another host name)")?;
+    let missing = directory.path().join("missing").display().to_string();
+    let add = ["resource", "add", "x", "--kind", "http", "--host", "h"];
+    refused(platform.vctl(&[&add[..], &["--tls", "--ca-file", &missing]].concat())?, "cannot be read")?;
+    refused(platform.vctl(&[&add[..], &["--ca-file", &authority]].concat())?, "--tls")?;
+    let key = certificate.key.display().to_string();
+    refused(platform.vctl(&[&add[..], &["--tls", "--ca-file", &key]].concat())?, "something else than certificates")?;
+    good(ask("right", &private)?, "Postgres 1")?;
+    good(platform.vctl(&["resource", "list"])?, "own CA")?;
 
     let create = ["create", "e", "--template", "web-with-redis-and-postgres", "--kind", "real", "--bind", "db=db"];
     let missing = platform.vctl(&create)?.refused()?;
@@ -72,12 +108,13 @@ fn a_postgres_is_asked_before_an_environment_is_bound_to_it() -> Result<()> {
 fn a_mariadb_says_what_is_wrong_with_a_registration() -> Result<()> {
     let directory = tempfile::Builder::new().prefix("vdb").tempdir_in("/tmp")?;
     let certificate = Certificate::new(directory.path())?;
-    let trusted = certificate.certificate.display().to_string();
+    let authority = certificate.certificate.display().to_string();
+    let private = ["--tls", "--ca-file", authority.as_str()];
     let plain = MariaDb::start(directory.path(), None)?;
     plain.sql(
         "CREATE DATABASE app; CREATE USER app@localhost IDENTIFIED BY 'right'; GRANT ALL ON app.* TO app@localhost",
     )?;
-    let platform = Platform::start_configured(Workers::Simulated, &[], &[("SSL_CERT_FILE", &trusted)])?;
+    let platform = Platform::start(Workers::Simulated)?;
     let ask = |port: u16, password: &str, more: &[&str]| {
         probe(&platform, "db", "mysql", port, password, &[&LOGIN[..], more].concat())
     };
@@ -88,8 +125,6 @@ fn a_mariadb_says_what_is_wrong_with_a_registration() -> Result<()> {
     let other = probe(&platform, "db", "mysql", plain.port, "right", &["--user", "app", "--database", "none"])?;
     refused(other, "database 'none'")?;
     refused(ask(free_port()?, "right", &[])?, "cannot be reached")?;
-    let silent = silent()?;
-    refused(ask(silent.local_addr()?.port(), "right", &[])?, "does not answer within 5 s")?;
     drop(plain);
 
     let second = directory.path().join("tls");
@@ -97,8 +132,9 @@ fn a_mariadb_says_what_is_wrong_with_a_registration() -> Result<()> {
     let secure = MariaDb::start(&second, Some(&certificate))?;
     secure.sql("SET GLOBAL require_secure_transport = ON; CREATE DATABASE app; CREATE USER app@localhost IDENTIFIED BY 'right'")?;
     secure.sql("GRANT ALL ON app.* TO app@localhost; CREATE USER ed@localhost IDENTIFIED VIA unix_socket")?;
-    good(ask(secure.port, "right", &["--tls"])?, "MariaDB 10.")?;
-    refused(ask(secure.port, "wrong", &["--tls"])?, "refuses user")?;
+    good(ask(secure.port, "right", &private)?, "MariaDB 10.")?;
+    refused(ask(secure.port, "wrong", &private)?, "refuses user")?;
+    refused(ask(secure.port, "right", &["--tls"])?, UNTRUSTED)?;
     refused(ask(secure.port, "right", &[])?, "wants TLS")
 }
 
@@ -122,9 +158,17 @@ fn an_object_store_says_what_is_wrong_with_a_registration() -> Result<()> {
     refused(ask(secret, &["--user", "AKIANOBODY", "--database", "data"])?, "refuses user")?;
     refused(ask(secret, &["--user", id, "--database", "none"])?, "there is no bucket \"none\"")?;
     refused(ask(secret, &["--user", id, "--database", "data", "--tls"])?, "does not speak TLS")?;
-    let silent = silent()?;
-    let late = probe(&platform, "files", "s3", silent.local_addr()?.port(), secret, &["--user", id])?;
-    refused(late, "does not answer within 5 s")
+    drop(store);
+
+    let certificate = Certificate::new(directory.path())?;
+    let authority = certificate.certificate.display().to_string();
+    let secure = ObjectStore::start_secure(directory.path(), &certificate)?;
+    let ask = |more: &[&str]| {
+        probe(&platform, "files", "s3", secure.port, "secret", &[&["--user", "key"][..], more].concat())
+    };
+    good(ask(&["--tls", "--ca-file", &authority])?, "S3 at localhost")?;
+    refused(ask(&["--tls"])?, UNTRUSTED)?;
+    refused(ask(&[])?, "wants TLS")
 }
 
 #[test]
@@ -141,6 +185,71 @@ fn a_kafka_says_what_is_wrong_with_a_registration() -> Result<()> {
     refused(ask(closed.port, "", &[])?, "wants a password")?;
     refused(ask(open.port, "right", &user)?, "does this port ask for a password")?;
     refused(ask(open.port, "", &["--tls"])?, "does it speak TLS there")?;
-    let silent = silent()?;
-    refused(ask(silent.local_addr()?.port(), "", &[])?, "does not answer within 5 s")
+    // It does not speak TLS itself: the build of it that there is takes no key.
+    let certificate = Certificate::new(directory.path())?;
+    let authority = certificate.certificate.display().to_string();
+    let private = ["--tls", "--ca-file", authority.as_str()];
+    let front = TlsFront::start(&certificate, open.port)?;
+    good(ask(front.port, "", &private)?, "1 broker")?;
+    refused(ask(front.port, "", &["--tls"])?, UNTRUSTED)?;
+    refused(ask(front.port, "", &[])?, "wants TLS")?;
+    let front = TlsFront::start(&certificate, closed.port)?;
+    refused(ask(front.port, "wrong", &[&user[..], &private].concat())?, "refuses user \"app\"")
+}
+
+#[test]
+fn a_redis_and_a_web_server_say_what_is_wrong_with_a_registration() -> Result<()> {
+    let directory = tempfile::Builder::new().prefix("vrd").tempdir_in("/tmp")?;
+    let certificate = Certificate::new(directory.path())?;
+    let authority = certificate.certificate.display().to_string();
+    let private = ["--tls", "--ca-file", authority.as_str()];
+    let redis = Redis::start(directory.path(), "127.0.0.1", &certificate, "right")?;
+    let platform = Platform::start(Workers::Simulated)?;
+    let ask = |port: u16, password: &str, more: &[&str]| probe(&platform, "cache", "redis", port, password, more);
+    good(ask(redis.port, "right", &[])?, "Redis at localhost")?;
+    refused(ask(redis.port, "wrong", &[])?, "refuses user \"\": the password or the user is wrong")?;
+    refused(ask(redis.port, "right", &["--user", "nobody"])?, "refuses user \"nobody\"")?;
+    refused(ask(redis.port, "", &[])?, "wants a password: register it with one")?;
+    good(ask(redis.tls_port, "right", &private)?, "Redis at localhost")?;
+    refused(ask(redis.tls_port, "wrong", &private)?, "the password or the user is wrong")?;
+    refused(ask(redis.tls_port, "right", &["--tls"])?, UNTRUSTED)?;
+    refused(ask(redis.tls_port, "right", &[])?, "wants TLS: register it with --tls")?;
+    refused(ask(redis.port, "right", &private)?, "does not speak TLS on this port: register it without --tls")?;
+    refused(ask(free_port()?, "right", &[])?, "cannot be reached")?;
+
+    let (plain, secure) =
+        (HttpServer::start(directory.path(), None)?, HttpServer::start(directory.path(), Some(&certificate))?);
+    let ask = |port: u16, password: &str, more: &[&str]| {
+        probe(&platform, "web", "http", port, password, &[&["--user", "app"][..], more].concat())
+    };
+    good(ask(plain.port, "right", &[])?, "answers 200")?;
+    refused(ask(plain.port, "wrong", &[])?, "refuses user \"app\"")?;
+    refused(ask(plain.port, "", &[])?, "wants a password: register it with one")?;
+    refused(ask(plain.port, "right", &["--tls"])?, "does not speak TLS on this port: register it without --tls")?;
+    good(ask(secure.port, "right", &private)?, "answers 200")?;
+    refused(ask(secure.port, "wrong", &private)?, "refuses user \"app\"")?;
+    refused(ask(secure.port, "right", &["--tls"])?, UNTRUSTED)?;
+    refused(ask(secure.port, "right", &[])?, "wants TLS: register it with --tls")?;
+
+    // Who does not answer: of each kind, all at once.
+    let listener = silent()?;
+    let silent = listener.local_addr()?.port();
+    let kinds: [(&str, &[&str]); 6] = [
+        ("postgres", &LOGIN),
+        ("mysql", &LOGIN),
+        ("redis", &["--tls"]),
+        ("kafka", &["--user", "app"]),
+        ("s3", &["--user", "key"]),
+        ("http", &[]),
+    ];
+    let ask = &|kind: &str, more: &[&str]| {
+        let late = probe(&platform, &format!("late-{kind}"), kind, silent, "right", more)?;
+        let tls = if more.contains(&"--tls") { ", and does it speak TLS there?" } else { "?" };
+        refused(late, &format!("does not answer within 5 s: are host and port right, may this server reach it{tls}"))
+    };
+    std::thread::scope(|threads| {
+        let asked = kinds.map(|(kind, more)| threads.spawn(move || ask(kind, more)));
+        let answers = asked.map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a probe panicked"))));
+        answers.into_iter().collect::<Result<Vec<()>>>().map(|_| ())
+    })
 }

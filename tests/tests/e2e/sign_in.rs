@@ -108,7 +108,7 @@ impl Browser {
     }
 
     /// Where a page goes on to by itself.
-    fn continued(page: &Page) -> Result<String> {
+    pub(crate) fn continued(page: &Page) -> Result<String> {
         let target = page.text.split("content=\"0;url=").nth(1).and_then(|rest| rest.split('"').next());
         let target = target.with_context(|| format!("{}: {}", page.status, page.text))?;
         Ok(target.replace("&#x2f;", "/").replace("&amp;", "&"))

@@ -98,6 +98,9 @@ struct Settings {
     /// Allow workers like this, with * for any text; may be given several times [default: all]
     #[arg(long = "allow-worker", value_name = "PATTERN")]
     workers: Vec<String>,
+    /// Allow this registered resource; may be given several times [default: all]
+    #[arg(long = "allow-resource", value_name = "RESOURCE")]
+    resources: Vec<String>,
     /// Most environments
     #[arg(long, value_name = "N")]
     environments: Option<u32>,
@@ -167,6 +170,7 @@ impl Settings {
         allow(&mut settings.allowed_templates, self.templates);
         allow(&mut settings.allowed_images, self.images);
         allow(&mut settings.allowed_workers, self.workers);
+        allow(&mut settings.allowed_resources, self.resources);
         let Quota { environments, awake, cpu, memory, storage, templates } = &mut settings.quota;
         *environments = self.environments.or(*environments);
         *awake = self.awake.or(*awake);
@@ -314,7 +318,7 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
         None => used.to_string(),
     };
     let mut text = format!(
-        "{}: {}\nenvironments: {}, awake: {}\ntemplates: {}\nimages: {}\nworkers: {}\n",
+        "{}: {}\nenvironments: {}, awake: {}\ntemplates: {}\nimages: {}\nworkers: {}\nresources: {}\n",
         project.name,
         settings.title,
         of(usage.used.environments, usage.quota.environments),
@@ -322,6 +326,7 @@ fn render(project: &Project, usage: &QuotaUsage) -> String {
         list(&settings.allowed_templates),
         list(&settings.allowed_images),
         list(&settings.allowed_workers),
+        list(&settings.allowed_resources),
     );
     let amounts = [
         ("cpu", &usage.used.cpu, &usage.quota.cpu),

@@ -1,5 +1,7 @@
 //! `vctl resource`: databases and services that environments can be bound to.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use vctl_api::rest::{self, AddResource, Page, ProbeResult, ResourceKind};
 
@@ -53,6 +55,9 @@ struct Add {
     /// Speak TLS
     #[arg(long)]
     tls: bool,
+    /// Certificates of authorities (PEM) that may vouch for it, with --tls [default: those that the server's machine trusts]
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    ca_file: Option<PathBuf>,
     /// Read the password from the first line of standard input
     #[arg(long)]
     password_stdin: bool,
@@ -100,8 +105,13 @@ impl Resource {
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
         let password = password::from_stdin(self.password_stdin)?;
-        let Self { name, kind, host, port, user, database, tls, .. } = self;
-        let request = AddResource { name, kind, host, port, user, database, tls, password };
+        let Self { name, kind, host, port, user, database, tls, ca_file, .. } = self;
+        let ca_bundle = match ca_file {
+            Some(file) => std::fs::read_to_string(&file)
+                .map_err(|e| CliError::Usage(format!("--ca-file {} cannot be read: {e}", file.display())))?,
+            None => String::new(),
+        };
+        let request = AddResource { name, kind, host, port, user, database, tls, ca_bundle, password };
         let added: rest::Resource = client.post("resources", &request).await?;
         print(&format!("resource {0} is registered; ask it: vctl resource probe {0}\n", added.name))
     }
@@ -109,7 +119,11 @@ impl Add {
 
 fn rows(resources: &[rest::Resource]) -> String {
     let row = |r: &rest::Resource| {
-        let tls = if r.tls { "yes" } else { "no" };
+        let tls = match (r.tls, r.ca_bundle.is_empty()) {
+            (false, _) => "no",
+            (true, true) => "yes",
+            (true, false) => "own CA",
+        };
         [
             r.name.clone(),
             r.kind.as_str().to_owned(),

@@ -179,7 +179,7 @@ impl Render {
         let resolved = parameters::resolve(&template.manifest.parameters, &given).map_err(|e| wrong(&e))?;
         let secrets = resolved.secret.into_iter().map(|(name, text)| (name, text.into()));
         let all: BTreeMap<String, serde_json::Value> = resolved.public.into_iter().chain(secrets).collect();
-        let bindings = render::stand_ins(&template);
+        let bindings = render::stand_ins(&template, &all);
         let input = Input {
             environment: &self.name,
             kind: EnvironmentKind::Mocked,

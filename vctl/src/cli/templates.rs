@@ -64,6 +64,9 @@ fn values(p: &Parameter) -> String {
         ParameterType::Password => "password".to_owned(),
         ParameterType::Choice => p.choices.join("|"),
         ParameterType::Text => "text of several lines".to_owned(),
+        ParameterType::Resource => {
+            format!("a {}resource", p.resource_kind.map_or(String::new(), |k| format!("{} ", k.as_str())))
+        }
     };
     match (p.minimum, p.maximum) {
         (Some(least), Some(most)) => format!("{kind} {least}..{most}"),

@@ -1,5 +1,11 @@
 //! Tokens that must not count.
 
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use axum::{Json, Router, routing::get};
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use jiff::Timestamp;
 use openidconnect::{
@@ -12,10 +18,19 @@ use ring::{
     signature::{Ed25519KeyPair, KeyPair as _},
 };
 use serde_json::{Value, json};
+use vctl_runtime::{
+    pki::{Authority, Validity},
+    serve::{Server, Tls, install_crypto_provider},
+    tasks::Tasks,
+};
 
 use super::{
+    config::{ClaimNames, IssuerConfig},
     local_path,
-    provider::tokens::{check, logout_claims, signed_claims},
+    provider::{
+        Provider, ProviderError,
+        tokens::{check, logout_claims, signed_claims},
+    },
 };
 
 const ISSUER: &str = "https://id.example.com";
@@ -31,10 +46,13 @@ impl Signer {
     }
 
     fn keys(&self) -> JsonWebKeySet<CoreJsonWebKey> {
+        serde_json::from_value(self.keys_as("1")).expect("keys")
+    }
+
+    /// Its public key, by an id, as a provider shows it.
+    fn keys_as(&self, id: &str) -> Value {
         let x = BASE64.encode(self.0.public_key().as_ref());
-        let keys =
-            json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "kid": "1", "use": "sig", "alg": "EdDSA", "x": x }] });
-        serde_json::from_value(keys).expect("keys")
+        json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "kid": id, "use": "sig", "alg": "EdDSA", "x": x }] })
     }
 
     fn sign(&self, header: &Value, claims: &Value) -> String {
@@ -119,9 +137,10 @@ fn neither_none_nor_a_shared_secret_is_an_algorithm() {
     }
 }
 
+const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
+
 #[test]
 fn only_a_genuine_logout_token_ends_sessions() {
-    const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
     let signer = Signer::new();
     let keys = signer.keys();
     let claims = || json!({ "iss": ISSUER, "aud": CLIENT, "iat": NOW, "exp": NOW + 60, "jti": "j", "sub": "1", "sid": "s", "events": { EVENT: {} } });
@@ -176,4 +195,97 @@ fn nobody_is_led_to_another_site() {
     ] {
         assert_eq!(local_path(bad), "/", "{bad}");
     }
+}
+
+/// A provider over TLS that shows the keys that are set, counts how often it is asked for them, and is asked by the second.
+struct Played {
+    provider: Provider,
+    issuer: String,
+    keys: Arc<Mutex<Value>>,
+    asked: Arc<AtomicU32>,
+    tasks: Tasks,
+}
+
+impl Played {
+    async fn start(keys: Value) -> Self {
+        install_crypto_provider();
+        let validity = Validity::from_now(Timestamp::now(), std::time::Duration::from_hours(1));
+        let authority = Authority::generate("provider", validity).expect("authority");
+        let identity = authority.server(&["localhost".to_owned()], validity).expect("identity");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let issuer = format!("https://localhost:{}", listener.local_addr().expect("address").port());
+        let (keys, asked) = (Arc::new(Mutex::new(keys)), Arc::new(AtomicU32::new(0)));
+        let metadata = json!({
+            "issuer": issuer, "authorization_endpoint": format!("{issuer}/auth"), "token_endpoint": format!("{issuer}/token"),
+            "jwks_uri": format!("{issuer}/jwks"), "response_types_supported": ["code"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["EdDSA"],
+        });
+        let shown = {
+            let (keys, asked) = (keys.clone(), asked.clone());
+            move || {
+                asked.fetch_add(1, Ordering::Relaxed);
+                std::future::ready(Json(keys.lock().expect("lock").clone()))
+            }
+        };
+        let router = Router::new()
+            .route("/.well-known/openid-configuration", get(move || std::future::ready(Json(metadata.clone()))))
+            .route("/jwks", get(shown));
+        let tasks = Tasks::new();
+        let tls = Tls::new(&identity.certificate_pem, &identity.key_pem).expect("TLS");
+        Server::new(tls, router, tasks.clone()).listen_tcp(listener);
+        let config = IssuerConfig {
+            url: issuer.clone(),
+            title: "Played".to_owned(),
+            client_id: CLIENT.to_owned(),
+            client_secret: None,
+            scopes: None,
+            parameters: std::collections::BTreeMap::new(),
+            claims: ClaimNames::default(),
+            authorities: Some(authority.certificate_pem().as_bytes().to_vec()),
+        };
+        let provider = Provider::new("played", config, "https://vctl.example.com");
+        Self { provider, issuer, keys, asked, tasks }
+    }
+
+    /// Whether a logout token that is signed now with a key counts after so many milliseconds.
+    async fn believes(&self, signer: &Signer, key: &str, millis: i64) -> bool {
+        let at = NOW + millis / 1000;
+        let claims = json!({ "iss": self.issuer, "aud": CLIENT, "iat": at, "exp": at + 60, "jti": "j", "sub": "1", "events": { EVENT: {} } });
+        let token = signer.sign(&json!({ "alg": "EdDSA", "kid": key, "typ": "logout+jwt" }), &claims);
+        let now = Timestamp::from_millisecond(NOW * 1000 + millis).expect("time");
+        match self.provider.logout(now, &token).await {
+            Ok(_) => true,
+            Err(ProviderError::Token(_)) => false,
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn keys_that_nobody_knows_are_fetched_but_not_for_every_token() {
+    let (old, new) = (Signer::new(), Signer::new());
+    let played = Played::start(old.keys_as("old")).await;
+    assert!(played.believes(&old, "old", 0).await);
+    assert!(!played.believes(&new, "old", 0).await, "another key by a known id");
+    assert_eq!(played.asked(), 1, "a wrong signature is no reason to ask");
+    *played.keys.lock().expect("lock") = new.keys_as("new");
+    // They were just fetched: whoever sends tokens with ids of keys that are nowhere makes no requests of them.
+    for millis in 0..50 {
+        assert!(!played.believes(&new, "new", millis * 20).await);
+    }
+    assert_eq!(played.asked(), 1);
+    assert!(played.believes(&new, "new", 5000).await, "the provider has rotated its keys");
+    assert_eq!(played.asked(), 2);
+    assert!(!played.believes(&old, "old", 5001).await, "a key that was taken back");
+    let mallory = Signer::new();
+    for millis in 0..100 {
+        assert!(!played.believes(&mallory, &millis.to_string(), 5000 + millis * 200).await);
+        assert!(played.believes(&new, "new", 5000 + millis * 200).await);
+    }
+    assert!(played.asked() <= 6, "in 20 s once every 5 s: {}", played.asked());
+    played.tasks.stop();
 }

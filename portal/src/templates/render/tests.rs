@@ -129,7 +129,7 @@ fn values_of_charts_are_rendered_apart() {
         let template = read("t", files).expect("template");
         let parameters = parameters(json!({"a": "x: y"}));
         assert_eq!(render(&template, "e", &parameters).expect("rendered"), Vec::<Value>::new(), "it has no manifests");
-        let bindings = stand_ins(&template);
+        let bindings = stand_ins(&template, &BTreeMap::new());
         let kind = EnvironmentKind::Mocked;
         let values = Some("values/c.yaml");
         render_as(&template, &Input { environment: "e", kind, parameters: &parameters, bindings: &bindings, values })

@@ -36,7 +36,7 @@ export interface Environment {
 
 export type EnvironmentKind = "mocked" | "real";
 export type ShareAccess = "admin" | "readOnly";
-export type ResourceKind = "postgres" | "redis" | "http";
+export type ResourceKind = "postgres" | "redis" | "mysql" | "kafka" | "s3" | "http";
 
 /** A dependency of a template. */
 export interface Binding {
@@ -54,6 +54,8 @@ export interface Resource {
   user: string;
   database: string;
   tls: boolean;
+  /** Authorities of its own, PEM. */
+  caBundle?: string;
   hasPassword: boolean;
   createdAt: string;
 }
@@ -126,7 +128,7 @@ export interface TemplateVersion {
   publishedBy?: string;
 }
 
-export type ParameterType = "string" | "number" | "boolean" | "password" | "choice" | "text" | "multiline";
+export type ParameterType = "string" | "number" | "boolean" | "password" | "choice" | "text" | "multiline" | "resource";
 
 export interface Parameter {
   name: string;
@@ -142,6 +144,7 @@ export interface Parameter {
   integer?: boolean;
   step?: number;
   pattern?: string;
+  resourceKind?: ResourceKind;
 }
 
 export interface Template {
@@ -266,6 +269,7 @@ export interface ProjectSettings {
   allowedTemplates: string[];
   allowedImages: string[];
   allowedWorkers: string[];
+  allowedResources: string[];
   quota: Quota;
   memberQuota: Quota;
   /** Of each environment: cpu, memory and storage only. */

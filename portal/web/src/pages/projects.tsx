@@ -49,7 +49,7 @@ export default function Projects() {
   );
 }
 
-const settingsOf = ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota, environmentQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, allowedWorkers, quota, memberQuota, environmentQuota });
+const settingsOf = ({ title, members, allowedTemplates, allowedImages, allowedWorkers, allowedResources, quota, memberQuota, environmentQuota }: Project): ProjectSettings => ({ title, members, allowedTemplates, allowedImages, allowedWorkers, allowedResources, quota, memberQuota, environmentQuota });
 
 function One({ project }: { project: Project }) {
   const [asked, setAsked] = useState<"member" | "limits" | "delete" | null>(null);
@@ -94,12 +94,13 @@ function One({ project }: { project: Project }) {
           <h3>Members</h3>
           <Members members={project.members} missing={missing} onRemove={(member) => void change({ members: project.members.filter((each) => !alike(each, member)) }, `${member.name} was removed from ${project.name}`).catch(setError)} />
         </div>
-        {(project.allowedTemplates.length + project.allowedImages.length + project.allowedWorkers.length > 0 || quotaText(project.environmentQuota) !== "no limit") && (
+        {(project.allowedTemplates.length + project.allowedImages.length + project.allowedWorkers.length + project.allowedResources.length > 0 || quotaText(project.environmentQuota) !== "no limit") && (
           <Facts
             items={[
               ["Templates", allowed(project.allowedTemplates)],
               ["Images", allowed(project.allowedImages)],
               ["Workers", allowed(project.allowedWorkers)],
+              ["Resources", allowed(project.allowedResources)],
               ["Each environment", quotaText(project.environmentQuota)],
             ]}
           />
@@ -170,6 +171,7 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
   const [templateNames, setTemplateNames] = useState(project.allowedTemplates.join(", "));
   const [images, setImages] = useState(project.allowedImages.join(", "));
   const [workers, setWorkers] = useState(project.allowedWorkers.join(", "));
+  const [resources, setResources] = useState(project.allowedResources.join(", "));
   const [quota, setQuota] = useState(() => quotaTexts(project.quota));
   const [member, setMember] = useState(() => quotaTexts(project.memberQuota));
   const [each, setEach] = useState(() => quotaTexts(project.environmentQuota));
@@ -182,12 +184,13 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
       verb="Change"
       problem={unknownText ?? quotaProblem(quota) ?? quotaProblem(member) ?? quotaProblem(each)}
       onClose={onClose}
-      onSubmit={() => onChange({ title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), memberQuota: quotaOf(member), environmentQuota: quotaOf(each), ...quotas })}
+      onSubmit={() => onChange({ title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), allowedResources: words(resources), memberQuota: quotaOf(member), environmentQuota: quotaOf(each), ...quotas })}
     >
       <TextField label="Title" value={title} onChange={setTitle} autoFocus />
       <TextField label="Allowed templates" value={templateNames} onChange={setTemplateNames} error={unknownText} hint="With commas; empty allows all" mono />
       <TextField label="Allowed images" value={images} onChange={setImages} hint="Patterns such as docker.io/library/* or registry.example.com/team/*; empty allows all. New pods are held to it at once" mono />
       <TextField label="Allowed workers" value={workers} onChange={setWorkers} hint="Names or patterns such as gpu-*; empty allows all" mono />
+      <TextField label="Allowed resources" value={resources} onChange={setResources} hint="Names of registered resources, with commas; empty allows all" mono />
       <h3>All its environments together</h3>
       {quotaReason === undefined ? <QuotaFields texts={quota} onChange={setQuota} /> : <p className="faint">{quotaReason}.</p>}
       <h3>Each member</h3>

@@ -1,12 +1,13 @@
 // A real OpenID Connect provider (npm oidc-provider) over TLS, and a client of it.
 //
-//   node provider.mjs CERTIFICATE KEY [PORTAL SECRET]
+//   node provider.mjs CERTIFICATE KEY [PORTAL SECRET NAME]
 //
 // Prints its issuer. For every account name read from standard input (`alice`), signs that account in by authorization code with PKCE and
-// prints the ID token that the client gets. `groups ACCOUNT GROUP..` changes groups, `remove ACCOUNT` removes somebody; each prints `ok`.
-// With the address of a portal, that is a client of it as well (`vctl`, with this secret). NODE_EXTRA_CA_CERTS must hold the authority of the
+// prints the ID token that the client gets. `groups ACCOUNT GROUP..` changes groups, `remove ACCOUNT` removes somebody, `rotate` signs
+// with another key from now on, and forgets the one before; each prints `ok`. With the address of a portal, that is a client of it as well (`vctl`, with
+// this secret), which calls this provider NAME. NODE_EXTRA_CA_CERTS must hold the authority of the
 // certificate, and of the portal's.
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { createInterface } from 'node:readline';
@@ -21,18 +22,24 @@ const REDIRECT = 'https://client.example/callback';
 const GROUPS = { alice: ['developers', 'everyone'], bob: ['leads', 'everyone'] };
 
 const [certificate, key] = process.argv.slice(2, 4).map((path) => readFileSync(path));
-const [portal, secret] = process.argv.slice(4);
+const [portal, secret, name] = process.argv.slice(4);
 const removed = new Set();
 const portals = portal ? [{
   client_id: 'vctl', client_secret: secret, redirect_uris: [`${portal}/auth/callback`], response_types: ['code'],
   grant_types: ['authorization_code', 'refresh_token'], post_logout_redirect_uris: [`${portal}/login`],
-  backchannel_logout_uri: `${portal}/auth/back-channel-logout/corp`, backchannel_logout_session_required: true,
+  backchannel_logout_uri: `${portal}/auth/back-channel-logout/${name}`, backchannel_logout_session_required: true,
 }] : [];
 const server = createServer({ cert: certificate, key });
 await new Promise((done) => server.listen(0, '127.0.0.1', done));
 const issuer = `https://localhost:${server.address().port}`;
 
-const provider = new Provider(issuer, {
+// A key of its own: two providers that shared one could not be told apart by their signatures.
+function newKey() {
+  const key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
+  return { ...key, kid: randomBytes(8).toString('hex'), use: 'sig', alg: 'RS256' };
+}
+
+const configuration = {
   clients: [{
     client_id: CLIENT, redirect_uris: [REDIRECT], response_types: ['code'], grant_types: ['authorization_code'],
     token_endpoint_auth_method: 'none',
@@ -54,8 +61,14 @@ const provider = new Provider(issuer, {
     await grant.save();
     return grant;
   },
-});
-const answer = provider.callback();
+};
+let provider;
+let answer;
+function serve() {
+  provider = new Provider(issuer, { ...configuration, jwks: { keys: [newKey()] } });
+  answer = provider.callback();
+}
+serve();
 server.on('request', async (request, response) => {
   if (!request.url.startsWith('/interaction/')) return answer(request, response);
   try {
@@ -106,6 +119,10 @@ for await (const line of createInterface({ input: process.stdin })) {
     console.log('ok');
   } else if (word === 'remove') {
     removed.add(account);
+    console.log('ok');
+  } else if (word === 'rotate') {
+    // What is kept of sessions and codes is kept by the module, not by the instance.
+    serve();
     console.log('ok');
   } else {
     console.log(await signIn(word));

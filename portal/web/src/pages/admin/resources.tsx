@@ -6,13 +6,13 @@ import { resourcesQuery } from "../../api/queries";
 import type { ProbeResult, Resource, ResourceKind } from "../../api/types";
 import { moment } from "../../lib/format";
 import { useMay } from "../../lib/may";
-import { Button, SelectField, Switch, TextField } from "../../ui/controls";
+import { Button, SelectField, Switch, TextArea, TextField } from "../../ui/controls";
 import { Confirm } from "../../ui/dialog";
 import { Empty, ErrorNote, Loaded, Note, toast } from "../../ui/feedback";
 import { FormDialog } from "../../ui/form";
 import { Facts, Panel } from "../../ui/page";
 
-const KINDS: Record<ResourceKind, number> = { postgres: 5432, redis: 6379, http: 80 };
+const KINDS: Record<ResourceKind, number> = { postgres: 5432, redis: 6379, mysql: 3306, kafka: 9092, s3: 80, http: 80 };
 
 export function Resources() {
   const query = useQuery(resourcesQuery);
@@ -69,7 +69,7 @@ function One({ resource, missing }: { resource: Resource; missing: string | unde
             ["Address", <span key="a" className="mono">{resource.host}:{resource.port}</span>],
             ...(resource.user === "" ? [] : ([["User", resource.user]] as [string, string][])),
             ...(resource.database === "" ? [] : ([["Database", resource.database]] as [string, string][])),
-            ["TLS", resource.tls ? "yes" : "no"],
+            ["TLS", resource.tls ? (resource.caBundle ? "yes, with authorities of its own" : "yes") : "no"],
             ["Password", resource.hasPassword ? "kept, never shown" : "none"],
             ["Registered", moment(resource.createdAt)],
           ]}
@@ -110,6 +110,7 @@ function Add({ taken, onClose }: { taken: string[]; onClose: () => void }) {
   const [database, setDatabase] = useState("");
   const [password, setPassword] = useState("");
   const [tls, setTls] = useState(false);
+  const [authorities, setAuthorities] = useState("");
   const cache = useQueryClient();
   const portError = port === "" || (/^\d{1,5}$/.test(port) && Number(port) > 0 && Number(port) < 65536) ? undefined : "A port, or nothing";
   const problem = name === "" ? "Give it a name" : taken.includes(name) ? "There is one of that name" : host === "" ? "Say where it is" : portError;
@@ -120,7 +121,7 @@ function Add({ taken, onClose }: { taken: string[]; onClose: () => void }) {
       problem={problem}
       onClose={onClose}
       onSubmit={async () => {
-        await send("/api/v1/resources", { method: "POST", json: { name, kind, host, user, database, tls, ...(port === "" ? {} : { port: Number(port) }), ...(password === "" ? {} : { password }) } });
+        await send("/api/v1/resources", { method: "POST", json: { name, kind, host, user, database, tls, ...(tls && authorities !== "" ? { caBundle: authorities } : {}), ...(port === "" ? {} : { port: Number(port) }), ...(password === "" ? {} : { password }) } });
         toast(`${name} was registered`);
         await cache.invalidateQueries({ queryKey: ["resources"] });
       }}
@@ -139,6 +140,11 @@ function Add({ taken, onClose }: { taken: string[]; onClose: () => void }) {
             Its certificate is checked
           </Switch>
         </div>
+        {tls && (
+          <div className="wide">
+            <TextArea label="Authorities" value={authorities} onChange={setAuthorities} rows={4} hint="Certificates (PEM) that may vouch for it; when empty, those that the server's machine trusts" />
+          </div>
+        )}
       </div>
     </FormDialog>
   );
