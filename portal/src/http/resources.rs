@@ -12,11 +12,7 @@ use super::{
     openapi::answers::Created,
     requester::Requester,
 };
-use crate::{
-    Portal,
-    access::policy::Permit,
-    error::Error,
-};
+use crate::{Portal, access::policy::Permit, error::Error};
 
 pub(super) async fn list(
     State(portal): State<Portal>,
