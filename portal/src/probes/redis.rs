@@ -26,7 +26,11 @@ async fn ask(target: &Target, stream: &mut BufReader<Box<dyn Stream>>, words: &[
     stream.write_all(request.as_bytes()).await.map_err(|e| target.broken(&e))?;
     let mut line = Vec::new();
     let mut limited = tokio::io::AsyncReadExt::take(&mut *stream, super::ANSWER_LIMIT as u64);
-    limited.read_until(b'\n', &mut line).await.map_err(|e| target.broken(&e))?;
+    match limited.read_until(b'\n', &mut line).await {
+        // It hangs up with what it was sent unread.
+        Err(_) if line.is_empty() && !target.tls => return Err(ProbeError::WantsTls(target.place())),
+        read => read.map_err(|e| target.broken(&e))?,
+    };
     if line.first() == Some(&0x15) || (line.is_empty() && !target.tls) {
         // An alert of TLS, or nothing at all, is what a TLS server answers to plain text.
         return Err(ProbeError::WantsTls(target.place()));

@@ -42,13 +42,24 @@ pub(crate) fn roots(bundle: &str) -> Result<RootCertStore, String> {
 /// Why a certificate is not believed, for people.
 pub(super) fn why(error: &CertificateError) -> String {
     match error {
-        CertificateError::UnknownIssuer => "no authority that is trusted has signed it".to_owned(),
+        // The last two: there is one of that name, whose key is another.
+        CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "no authority that is trusted has signed it".to_owned()
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "it is for another host name".to_owned()
         }
-        other => format!("{other:?}"),
+        other => match format!("{other:?}") {
+            // An error of the library that checks certificates, which has no type here.
+            text if text.contains("CaUsedAsEndEntity") => {
+                "it is the certificate of an authority itself: let that sign one for the server".to_owned()
+            }
+            text => text,
+        },
     }
 }
 

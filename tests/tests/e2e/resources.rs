@@ -214,7 +214,6 @@ fn a_redis_and_a_web_server_say_what_is_wrong_with_a_registration() -> Result<()
     refused(ask(redis.tls_port, "wrong", &private)?, "the password or the user is wrong")?;
     refused(ask(redis.tls_port, "right", &["--tls"])?, UNTRUSTED)?;
     refused(ask(redis.tls_port, "right", &[])?, "wants TLS: register it with --tls")?;
-    refused(ask(redis.port, "right", &private)?, "does not speak TLS on this port: register it without --tls")?;
     refused(ask(free_port()?, "right", &[])?, "cannot be reached")?;
 
     let (plain, secure) =
@@ -234,21 +233,23 @@ fn a_redis_and_a_web_server_say_what_is_wrong_with_a_registration() -> Result<()
     // Who does not answer: of each kind, all at once.
     let listener = silent()?;
     let silent = listener.local_addr()?.port();
-    let kinds: [(&str, &[&str]); 6] = [
-        ("postgres", &LOGIN),
-        ("mysql", &LOGIN),
-        ("redis", &["--tls"]),
-        ("kafka", &["--user", "app"]),
-        ("s3", &["--user", "key"]),
-        ("http", &[]),
+    let kinds: [(&str, u16, &[&str]); 7] = [
+        ("postgres", silent, &LOGIN),
+        ("mysql", silent, &LOGIN),
+        ("redis", silent, &[]),
+        ("kafka", silent, &["--user", "app"]),
+        ("s3", silent, &["--user", "key"]),
+        ("http", silent, &["--tls"]),
+        // It waits for the end of a line.
+        ("redis", redis.port, &["--tls"]),
     ];
-    let ask = &|kind: &str, more: &[&str]| {
-        let late = probe(&platform, &format!("late-{kind}"), kind, silent, "right", more)?;
+    let ask = &|kind: &str, port: u16, more: &[&str]| {
+        let late = probe(&platform, &format!("late-{kind}-{port}"), kind, port, "right", more)?;
         let tls = if more.contains(&"--tls") { ", and does it speak TLS there?" } else { "?" };
         refused(late, &format!("does not answer within 5 s: are host and port right, may this server reach it{tls}"))
     };
     std::thread::scope(|threads| {
-        let asked = kinds.map(|(kind, more)| threads.spawn(move || ask(kind, more)));
+        let asked = kinds.map(|(kind, port, more)| threads.spawn(move || ask(kind, port, more)));
         let answers = asked.map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a probe panicked"))));
         answers.into_iter().collect::<Result<Vec<()>>>().map(|_| ())
     })
