@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+pub use self::front::TlsFront;
 use crate::{background::Background, kubectl::finish, wait};
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -22,8 +23,6 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
-
-pub use self::front::TlsFront;
 
 /// A certificate that vouches for itself, and its key, as files.
 pub struct Certificate {

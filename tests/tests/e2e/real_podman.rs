@@ -55,7 +55,7 @@ fn one_manifest_reads_real_servers_and_stand_ins() -> Result<()> {
     postgres.sql("app", "CREATE TABLE greetings (text text); GRANT SELECT ON greetings TO app")?;
     postgres.sql("app", "INSERT INTO greetings VALUES ('hello from the real Postgres')")?;
     // Over TLS only, with a certificate of an authority of its own.
-    let read = |path: &std::path::Path| std::fs::read_to_string(path);
+    let read = std::fs::read_to_string::<&std::path::PathBuf>;
     postgres.serve_tls(&read(&certificate.certificate)?, &read(&certificate.key)?)?;
     postgres.require_tls()?;
     let authority = certificate.certificate.display().to_string();

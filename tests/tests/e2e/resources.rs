@@ -76,7 +76,7 @@ fn a_postgres_is_asked_before_an_environment_is_bound_to_it() -> Result<()> {
     let certificate = Certificate::new(directory.path())?;
     let authority = certificate.certificate.display().to_string();
     let private = ["--tls", "--ca-file", authority.as_str()];
-    let read = |path: &std::path::Path| std::fs::read_to_string(path);
+    let read = std::fs::read_to_string::<&std::path::PathBuf>;
     postgres.serve_tls(&read(&certificate.certificate)?, &read(&certificate.key)?)?;
     postgres.require_tls()?;
     refused(ask("right", &[])?, "wants TLS: register it with --tls")?;
