@@ -27,7 +27,7 @@ export async function approvals({ portal, page, lead, checked }) {
   await lead.getByRole("button", { name: "Create second" }).click();
   await decider.getByText(MARKUP).first().waitFor();
   assert.equal(await decider.getByRole("button", { name: "Deny" }).getAttribute("aria-disabled"), "true");
-  await decider.getByRole("textbox", { name: "Comment" }).fill("until Friday");
+  await decider.getByRole("textbox", { name: "Comment" }).fill(`until Friday ${MARKUP}`);
   await checked(lead, "approval-decide");
   await decider.getByRole("button", { name: "Approve" }).click();
   await decider.getByText("Fulfilled").first().waitFor();
@@ -55,7 +55,7 @@ export async function approvals({ portal, page, lead, checked }) {
   // The lead breaks the glass: it counts at once, and stays to be reviewed by somebody else.
   await lead.goto(`${portal}/approvals`);
   await lead.getByRole("button", { name: "Break the glass" }).click();
-  await decider.getByRole("textbox", { name: /^Why/ }).fill("the shop is down");
+  await decider.getByRole("textbox", { name: /^Why/ }).fill(`the shop is down ${MARKUP}`);
   await decider.getByRole("button", { name: "Take the role now" }).click();
   await decider.getByText("Active").first().waitFor();
   await checked(lead, "approval-break-glass");

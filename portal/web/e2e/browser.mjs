@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// Names of parts, with commas: those alone are run, to look at one of them.
+const ONLY = new Set((process.env.VCTL_ONLY ?? "").split(",").filter(Boolean));
 const WAIT = Number(process.env.VCTL_WAIT ?? 60_000);
 
 /** A text that does harm where text becomes markup: people put it wherever they can write. */
@@ -24,8 +26,8 @@ export async function drive(name, out, run) {
   const figures = {};
   let last;
 
-  /** A window of its own, for pages of these origins; further ones may be added. */
-  async function open(origins, options) {
+  /** A window of its own, for pages of these origins; further ones may be added. Messages that are `expected` are no complaints. */
+  async function open(origins, { expected, ...options }) {
     const context = await browser.newContext({ ignoreHTTPSErrors: true, acceptDownloads: true, ...options });
     // What the page's own policy has stopped.
     await context.addInitScript(() => {
@@ -37,7 +39,7 @@ export async function drive(name, out, run) {
     page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error.stack ?? error}`));
     page.on("console", (message) => {
       // Answers of 404 and the like are told by the browser itself; pages show them.
-      if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(`${page.url()}: ${message.text()}`);
+      if (message.type() === "error" && !message.text().startsWith("Failed to load resource") && !expected?.test(message.text())) complaints.push(`${page.url()}: ${message.text()}`);
     });
     page.on("request", (request) => {
       const url = request.url();
@@ -55,17 +57,25 @@ export async function drive(name, out, run) {
     for (const violation of serious) {
       for (const node of violation.nodes.slice(0, 4)) complaints.push(`axe, ${label}: ${violation.id}: ${node.target.join(" ")}: ${node.failureSummary?.split("\n").slice(0, 2).join(" ")}`);
     }
-    const found = await page.evaluate(() => ({
-      wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      markup: globalThis.pwned !== undefined || document.querySelector("img[onerror], img[src=x], body script:not([src])") !== null,
-    }));
-    if (found.wide > 0) complaints.push(`${label}: the page is ${found.wide} px wider than the window`);
-    if (found.markup) complaints.push(`${label}: text of a person has become markup`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    if (wide > 0) complaints.push(`${label}: the page is ${wide} px wider than the window`);
+    await harmed(page, label);
+  }
+
+  /** Complains where text of a person has become markup or an address that runs, in the editor too. */
+  async function harmed(page, label) {
+    const markup = await page.evaluate(() => {
+      const roots = [document, ...[...document.querySelectorAll("*")].flatMap((each) => each.shadowRoot ?? [])];
+      const found = roots.some((root) => root.querySelector("img[onerror], img[src=x], body script:not([src]), a[href^='javascript:' i], iframe, object, embed"));
+      return globalThis.pwned !== undefined || found;
+    });
+    if (markup) complaints.push(`${label}: text of a person has become markup`);
   }
 
   let failed = false;
   /** A part of the drive that the next ones can do without: all that is wrong is told at once. */
   async function part(label, what) {
+    if (ONLY.size > 0 && !ONLY.has(label)) return;
     try {
       await what();
     } catch (error) {
@@ -76,7 +86,7 @@ export async function drive(name, out, run) {
   }
 
   try {
-    await run({ open, checked, part, figures });
+    await run({ open, checked, harmed, part, figures });
   } catch (error) {
     failed = true;
     console.error(error);

@@ -6,14 +6,17 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { administer, audit } from "./administer.mjs";
 import { COLOURS, MARKUP, drive } from "./browser.mjs";
+import * as daily from "./daily.mjs";
 import { api, lifecycle, releases, usage } from "./lifecycle.mjs";
+import { unframed } from "./safety.mjs";
+import { twoPeople } from "./two-people.mjs";
 
 const link = process.env.VCTL_LINK;
 const out = process.env.VCTL_OUT;
 assert(link && out, "VCTL_LINK and VCTL_OUT are needed");
 const origin = new URL(link).origin;
 
-await drive("figures", out, async ({ open, checked, part, figures }) => {
+await drive("figures", out, async ({ open, checked, harmed, part, figures }) => {
 const { context, page } = await open([origin], { viewport: { width: 1440, height: 900 }, colorScheme: "light" });
 
 // Without a session there is a page that says how to sign in, and nothing else.
@@ -141,7 +144,16 @@ await checked(page, "harm-events");
 
 await part("administration", () => administer({ page, origin }));
 await part("audit-trail", () => audit({ page, origin, out, checked }));
+await part("two-people", async () => {
+  const { context: another, page: other } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: await context.storageState() });
+  await twoPeople({ page, other, origin, checked });
+  await another.close();
+});
 await part("lifecycle", () => lifecycle({ page, origin, checked }));
+await part("rest", () => daily.rest({ page, origin }));
+await part("logs", () => daily.logs({ page, origin, out, checked }));
+await part("rules", () => daily.rules({ page, origin, checked }));
+await part("objects", () => daily.objects({ page, origin, checked }));
 await part("usage", () => usage({ page, origin, checked }));
 await part("helm", () => releases({ page, origin, checked, kubeconfig: join(out, "console-test.kubeconfig"), out }));
 
@@ -221,6 +233,8 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
     await other.close();
   }
 }
+
+await part("framed", () => unframed({ open, origin, storageState: state, paths: ["/", "/create", "/environments/console-test", "/admin/users", "/approvals", "/login", "/nothing-here"] }));
 
 // Ten thousand environments: what is not in sight is not in the document.
 const { context: crowd, page: crowded } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: state });

@@ -16,9 +16,11 @@ export function api(page, method, path, body) {
   );
 }
 
+const HARM = JSON.stringify(MARKUP);
+
 const template = (version, more) => ({
   files: {
-    "template.yaml": `apiVersion: vctl.dev/v1\nkind: Template\nname: note\nversion: ${version}\ntitle: ${JSON.stringify(MARKUP)}\ndescription: a note\nparameters:\n  - {name: text, type: string, default: first, help: what it says}\n`,
+    "template.yaml": `apiVersion: vctl.dev/v1\nkind: Template\nname: note\nversion: ${version}\ntitle: ${HARM}\ndescription: ${HARM}\nparameters:\n  - {name: text, type: string, default: first, help: ${HARM}}\n  - {name: sort, type: choice, help: ${HARM}, section: ${HARM}, choices: [one, ${HARM}], default: one}\n`,
     "manifests/note.yaml": `apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: note\ndata:\n  text: {{ parameters.text }}\n${more}`,
   },
 });
@@ -63,6 +65,31 @@ export async function lifecycle({ page, origin, checked }) {
   await page.getByRole("dialog").getByRole("button", { name: "Share", exact: true }).click();
   await page.getByRole("dialog").getByRole("alert").waitFor();
   await page.keyboard.press("Escape");
+}
+
+/** Two people give one parameter different values: the second one is asked. */
+async function updatedTwice({ page, origin, checked }) {
+  const environment = "/api/v1/environments/noted";
+  await page.goto(`${origin}/environments/noted/update`);
+  await page.getByRole("textbox", { name: "text" }).fill("mine");
+  assert.equal((await api(page, "POST", `${environment}/update`, { parameters: { text: "theirs" } })).status, 202);
+  await page.getByRole("heading", { name: "Two changes of one thing" }).waitFor();
+  const look = page.getByRole("button", { name: "Show what would change" });
+  assert.equal(await look.getAttribute("aria-disabled"), "true");
+  const group = page.getByRole("group", { name: /^Text/ });
+  await group.getByText("theirs", { exact: true }).waitFor();
+  await checked(page, "update-merge");
+  await group.getByText("Yours").click();
+  await page.getByRole("button", { name: "Take this" }).click();
+  // What was filled in is still there.
+  assert.equal(await page.getByRole("textbox", { name: "text" }).inputValue(), "mine");
+  await page.locator("h1 .state.good", { hasText: "Ready" }).waitFor();
+  await look.click();
+  await page.getByRole("region", { name: "What changes of ConfigMap note" }).getByText("+  text: mine").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Update" }).click();
+  await page.waitForURL(`${origin}/environments/noted`);
+  await page.locator(".panel", { has: page.getByRole("heading", { name: "Parameters" }) }).getByText("mine", { exact: true }).waitFor();
+  await page.locator("h1 .state.good", { hasText: "Ready" }).waitFor();
 }
 
 /** Two revisions of a real release, and what differs between them. */

@@ -4,7 +4,7 @@ import { Component, type ReactNode, Suspense, lazy, useEffect, useRef, useState 
 import { Button as AriaButton, Dialog as AriaDialog, Modal, ModalOverlay } from "react-aria-components";
 import { Problem, useToken as keepToken } from "./api/client";
 import { listen, useLive } from "./api/live";
-import { approvalsQuery, environmentsQuery, permissionsQuery, sessionQuery } from "./api/queries";
+import { environmentsQuery, permissionsQuery, sessionQuery, waitingQuery } from "./api/queries";
 import type { Session } from "./api/types";
 import { Link, match, usePath } from "./lib/router";
 import { type Theme, setTheme, useTheme } from "./lib/theme";
@@ -152,8 +152,8 @@ const THEMES: { id: Theme; label: string; icon: IconName }[] = [
 function Side({ session, path }: { session: Session; path: string }) {
   const environments = useQuery(environmentsQuery);
   const mine = useQuery(permissionsQuery({})).data ?? [];
-  const waiting = useQuery({ ...approvalsQuery({ decidable: "true" }), refetchInterval: 30_000 });
-  const counts: Record<string, number | undefined> = { "/": environments.data?.length, "/approvals": waiting.data?.length === 0 ? undefined : waiting.data?.length };
+  const waiting = useQuery(waitingQuery);
+  const counts: Record<string, number | string | null | undefined> = { "/": environments.data?.length, "/approvals": waiting.data };
   const chosen = useTheme();
   const icon = THEMES.find((each) => each.id === chosen)?.icon ?? "screen";
   return (
@@ -168,7 +168,7 @@ function Side({ session, path }: { session: Session; path: string }) {
             <Link key={item.to} to={item.to} aria-current={current ? "page" : undefined}>
               <Icon name={item.icon} />
               {item.label}
-              {counts[item.to] !== undefined && <span className="count">{counts[item.to]?.toLocaleString("en")}</span>}
+              {counts[item.to] != null && <span className="count">{counts[item.to]?.toLocaleString("en")}</span>}
             </Link>
           );
         })}

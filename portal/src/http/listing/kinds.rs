@@ -59,6 +59,7 @@ impl Listed for Stored<JobDoc> {
         filter("project", |j| Cell::text(&j.value.project)),
         column("createdAt", |j| Cell::time(j.value.created_at)),
         column("finishedAt", |j| time(j.value.finished_at)),
+        column("error", |j| Cell::text(&j.value.error)),
     ];
     const NEWEST_FIRST: bool = true;
     const USUAL: Option<usize> = Some(100);

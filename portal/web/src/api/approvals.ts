@@ -5,8 +5,8 @@ import type { Approval } from "./types";
 export type Outcome<T> = { made: T; approval?: undefined } | { made?: undefined; approval: Approval };
 
 /** A change that is made, or waits for approval. Where rules hold it and no reason was given the server refuses it: see `needsReason`. */
-export async function orApproval<T>(path: string, body: unknown): Promise<Outcome<T>> {
-  const response = await send(path, { method: "POST", json: body });
+export async function orApproval<T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Outcome<T>> {
+  const response = await send(path, { method: "POST", json: body, headers });
   const answer: unknown = await response.json();
   // Jobs are answered with 202 too; an Approval has what no job has.
   const waits = response.status === 202 && typeof answer === "object" && answer !== null && "approvalsNeeded" in answer;

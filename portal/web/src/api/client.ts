@@ -7,6 +7,8 @@ export class Problem extends Error {
   readonly type: string;
   readonly nearest: string[];
   readonly requestId: string;
+  /** What is there now, where a condition was not met (412). */
+  readonly current: unknown;
 
   constructor(document: ProblemDocument) {
     super(document.detail);
@@ -15,6 +17,7 @@ export class Problem extends Error {
     this.type = document.type;
     this.nearest = document.nearest ?? [];
     this.requestId = document.requestId;
+    this.current = document.current;
   }
 }
 
@@ -70,7 +73,7 @@ async function problem(response: Response): Promise<Problem> {
     const detail = typeof said.detail === "string" ? said.detail : typeof said.message === "string" ? said.message : "";
     const type = typeof said.type === "string" ? said.type : typeof said.reason === "string" ? said.reason : "";
     const nearest = Array.isArray(said.nearest) ? said.nearest.filter((n) => typeof n === "string") : [];
-    return new Problem({ status: response.status, type, detail: detail || fallback(response), nearest, requestId });
+    return new Problem({ status: response.status, type, detail: detail || fallback(response), nearest, requestId, current: said.current });
   } catch {
     return new Problem({ status: response.status, type: "", detail: fallback(response), requestId });
   }

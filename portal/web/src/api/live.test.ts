@@ -1,6 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, test } from "vitest";
 import { apply } from "./live";
+import type { Pages } from "./paged";
 import type { Environment, Job } from "./types";
 
 const environment = (name: string, more: Partial<Environment> = {}): Environment => ({
@@ -42,11 +43,18 @@ test("events keep the list as it is on the server", () => {
 test("a job takes its place in every list it belongs to", () => {
   const job = (state: Job["state"], revision: number): Job => ({ id: "1", environment: "a", operation: "create", state, attempt: 1, steps: [], createdAt: "", finishedAt: null, error: "", revision });
   const cache = new QueryClient();
-  cache.setQueryData(["jobs", ""], []);
   cache.setQueryData(["jobs", "a"], [job("pending", 1)]);
+  const pages = (asked: object): unknown[] => ["job-pages", { sort: "-id", ...asked }];
+  for (const asked of [{}, { state: "running" }, { state: "pending" }, { q: "B" }, { sort: "environment" }]) cache.setQueryData(pages(asked), { pages: [{ items: [] }], pageParams: [""] });
+  cache.setQueryData(pages({ state: "pending" }), { pages: [{ items: [job("pending", 1)] }], pageParams: [""] });
   apply(cache, { kind: "job", object: job("running", 2) });
   apply(cache, { kind: "job", object: job("pending", 1) });
-  for (const key of ["", "a"]) expect(cache.getQueryData<Job[]>(["jobs", key])?.map((j) => j.state)).toEqual(["running"]);
+  expect(cache.getQueryData<Job[]>(["jobs", "a"])?.map((j) => j.state)).toEqual(["running"]);
+  const shown = (asked: object): string[] => cache.getQueryData<Pages<Job>>(pages(asked))?.pages.flatMap((page) => page.items.map((j) => j.state)) ?? [];
+  expect([shown({}), shown({ state: "running" })]).toEqual([["running"], ["running"]]);
+  expect(shown({ state: "pending" }), "it waits no more").toEqual([]);
+  expect(shown({ q: "B" }), "another environment").toEqual([]);
+  expect(shown({ sort: "environment" }), "its place is the server's to say").toEqual([]);
   expect(cache.getQueryData<Job>(["job", "1"])?.state).toBe("running");
 });
 

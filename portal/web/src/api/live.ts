@@ -1,6 +1,7 @@
 // Server-sent events feed the cache: what has changed is on the screen without asking again.
 import type { QueryClient } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
+import type { Pages, Query } from "./paged";
 import type { Change, Environment, Job } from "./types";
 
 export type LiveState = "connecting" | "live" | "lost";
@@ -45,6 +46,31 @@ export function withJob(list: Job[] | undefined, changed: Job): Job[] | undefine
   return (before.revision ?? 0) > (changed.revision ?? 0) ? list : list.with(at, changed);
 }
 
+/** Whether a job is in a list that was asked for so; of a text what jobs show is searched, as the server does. */
+function wanted(job: Job, { state = "", operation = "", environment = "", q = "" }: Query): boolean {
+  const shown = [job.id, job.environment, job.operation, job.state, job.error].join("\n").toLowerCase();
+  const is = (asked: string, value: string): boolean => asked === "" || asked.toLowerCase() === value.toLowerCase();
+  return is(state, job.state) && is(operation, job.operation) && is(environment, job.environment) && shown.includes(q.toLowerCase());
+}
+
+/** A job of an event in the pages of a list: in its place, gone when it is not wanted there any more, first when it is new and the newest come first. */
+export function withJobInPages(pages: Pages<Job> | undefined, changed: Job, asked: Query): Pages<Job> | undefined {
+  if (!pages) return undefined;
+  const known = pages.pages.flatMap((page) => page.items).find((each) => each.id === changed.id);
+  if (known && (known.revision ?? 0) > (changed.revision ?? 0)) return pages;
+  const fits = wanted(changed, asked);
+  if (!known) {
+    const [first, ...rest] = pages.pages;
+    if (!first || !fits || asked.sort !== "-id") return pages;
+    // One that was there before this list began is on a page that was not read yet.
+    const [newest] = first.items;
+    if (newest && newest.id > changed.id) return pages;
+    return { ...pages, pages: [{ ...first, items: [changed, ...first.items] }, ...rest] };
+  }
+  const items = (list: Job[]): Job[] => list.flatMap((each) => (each.id !== changed.id ? [each] : fits ? [changed] : []));
+  return { ...pages, pages: pages.pages.map((page) => ({ ...page, items: items(page.items) })) };
+}
+
 export function apply(cache: QueryClient, change: Change): void {
   switch (change.kind) {
     case "environment":
@@ -55,12 +81,19 @@ export function apply(cache: QueryClient, change: Change): void {
       cache.setQueryData<Environment[]>(["environments"], (list) => list?.filter((e) => e.name !== change.name));
       void cache.invalidateQueries({ queryKey: ["environment", change.name] });
       break;
-    case "job":
-      cache.setQueryData<Job>(["job", change.object.id], (known) => (known && (known.revision ?? 0) > (change.object.revision ?? 0) ? known : change.object));
-      for (const key of ["", change.object.environment]) cache.setQueryData<Job[]>(["jobs", key], (list) => withJob(list, change.object));
+    case "job": {
+      const known = cache.getQueryData<Job>(["job", change.object.id]);
+      if (known && (known.revision ?? 0) > (change.object.revision ?? 0)) break;
+      cache.setQueryData(["job", change.object.id], change.object);
+      cache.setQueryData<Job[]>(["jobs", change.object.environment], (list) => withJob(list, change.object));
+      for (const [key, pages] of cache.getQueriesData<Pages<Job>>({ queryKey: ["job-pages"] })) {
+        const next = withJobInPages(pages, change.object, key[1] as Query);
+        if (next !== pages) cache.setQueryData(key, next);
+      }
       break;
+    }
     case "approval":
-      void cache.invalidateQueries({ queryKey: ["approvals"] });
+      for (const key of ["approvals", "approvals-waiting"]) void cache.invalidateQueries({ queryKey: [key] });
       void cache.invalidateQueries({ queryKey: ["approval", change.id] });
       break;
     case "reset":

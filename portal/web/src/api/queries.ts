@@ -1,6 +1,6 @@
 // What is asked of the portal, by the key it is cached under.
 import { queryOptions } from "@tanstack/react-query";
-import { Problem, json, send } from "./client";
+import { json } from "./client";
 import type {
   ApiKey,
   Approval,
@@ -75,13 +75,14 @@ export const templateQuery = (name: string) =>
     queryFn: ({ signal }) => json<Template>(`${base}/templates/${encodeURIComponent(name)}`, { signal }),
   });
 
-export const jobsQuery = (environment?: string) =>
+/** Most jobs of a time line. */
+export const JOBS = 200;
+
+/** The last jobs of an environment, newest first; the page of jobs has all of them. */
+export const jobsQuery = (environment: string) =>
   queryOptions({
-    queryKey: ["jobs", environment ?? ""],
-    queryFn: async ({ signal }) => {
-      const filter = environment === undefined ? "" : `environment=${encodeURIComponent(environment)}&`;
-      return (await json<Page<Job>>(`${base}/jobs?${filter}limit=200`, { signal })).items;
-    },
+    queryKey: ["jobs", environment],
+    queryFn: async ({ signal }) => (await json<Page<Job>>(`${base}/jobs?environment=${encodeURIComponent(environment)}&limit=${JOBS}`, { signal })).items,
   });
 
 export const jobQuery = (id: string) =>
@@ -136,13 +137,15 @@ export const permissionsQuery = ({ project, environment }: Place) =>
     staleTime: 30_000,
   });
 
-/** Requests for approval, newest first. Their changes are no events: the list is read again. */
-export const approvalsQuery = (filter: Record<string, string>) =>
-  queryOptions({
-    queryKey: ["approvals", filter],
-    queryFn: async ({ signal }) => (await json<Page<Approval>>(`${base}/approvals?${new URLSearchParams({ limit: "200", ...filter }).toString()}`, { signal })).items,
-    refetchInterval: 10_000,
-  });
+/** How many requests for approval wait for who is signed in, as it is shown; nothing when there are none. */
+export const waitingQuery = queryOptions({
+  queryKey: ["approvals-waiting"],
+  queryFn: async ({ signal }) => {
+    const { items, next } = await json<Page<Approval>>(`${base}/approvals?decidable=true&limit=99`, { signal });
+    return items.length === 0 ? null : next == null ? String(items.length) : `${items.length}+`;
+  },
+  refetchInterval: 30_000,
+});
 
 export const approvalQuery = (id: string) =>
   queryOptions({
@@ -162,16 +165,6 @@ export const seriesQuery = (environment: string, since: string, step: string) =>
     queryFn: ({ signal }) => json<UsageSeries>(`${environmentPath(environment)}/usage?since=${since}&step=${step}`, { signal }),
     refetchInterval: 30_000,
   });
-
-/** Replaces a document as it is shown: what somebody else has changed meanwhile is not overwritten. */
-export async function replaceShown(path: string, body: unknown, revision: number): Promise<void> {
-  try {
-    await send(path, { method: "PUT", json: body, headers: { "if-match": `"${revision}"` } });
-  } catch (caught) {
-    if (caught instanceof Problem && caught.status === 412) throw new Error("Somebody else has changed this meanwhile. It was read again: make your change anew.", { cause: caught });
-    throw caught;
-  }
-}
 
 export const workersQuery = queryOptions({
   queryKey: ["workers"],

@@ -454,6 +454,8 @@ export interface ProblemDocument {
   detail: string;
   nearest?: string[];
   requestId: string;
+  /** What is there now, where a condition was not met. */
+  current?: unknown;
 }
 
 export type Change =

@@ -2,6 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { json, send } from "../api/client";
 import { environmentPath } from "../api/queries";
+import { type OpenApi, documentOf } from "./schema";
 
 export interface ObjectMeta {
   name: string;
@@ -140,6 +141,22 @@ export const eventsQuery = (environment: string, namespace: string, uid: string)
       return (await json<{ items: KubeObject[] }>(kube(environment, path), { signal })).items;
     },
     refetchInterval: 5_000,
+  });
+
+/** The OpenAPI document of a kind's group and version, as the environment serves it; nothing where it serves none. */
+export const openApiQuery = (environment: string, { group, version }: Pick<Resource, "group" | "version">) =>
+  queryOptions({
+    queryKey: ["kube", environment, "openapi", group, version],
+    queryFn: async ({ signal }): Promise<OpenApi | null> => {
+      const name = documentOf(group, version);
+      const index = await json<{ paths: Record<string, { serverRelativeURL?: string }> }>(kube(environment, "/openapi/v3"), { signal });
+      const url = index.paths[name]?.serverRelativeURL;
+      if (url === undefined) return null;
+      // The hash alone is taken over: with it a browser keeps the document until it is another one.
+      const hash = new URL(url, location.origin).searchParams.get("hash");
+      return json<OpenApi>(kube(environment, `/openapi/v3/${name}${hash === null ? "" : `?hash=${encodeURIComponent(hash)}`}`), { signal });
+    },
+    staleTime: 60_000,
   });
 
 /** What would be stored: nothing is. */

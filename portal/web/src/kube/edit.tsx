@@ -1,14 +1,16 @@
 // The YAML of an object: read, change, see what the server would make of it, apply.
 import { useQueryClient } from "@tanstack/react-query";
-import { Suspense, lazy, useMemo, useState } from "react";
+import { Suspense, lazy, useCallback, useMemo, useState } from "react";
 import { parse, stringify } from "yaml";
 import { Problem } from "../api/client";
 import { download } from "../lib/download";
 import { Button, CopyButton } from "../ui/controls";
 import { Dialog } from "../ui/dialog";
 import { ErrorNote, Note, Skeleton, toast } from "../ui/feedback";
-import { type KubeObject, type Resource, replace } from "./client";
+import { type KubeObject, type Resource, openApiQuery, replace } from "./client";
+import type { Help } from "./help";
 import { merge } from "./merge";
+import { schemaOfKind } from "./schema";
 
 const Editor = lazy(() => import("./editor"));
 
@@ -48,6 +50,12 @@ export default function Edit({ environment, resource, namespace, object }: { env
   const current = useMemo(() => yamlOf(object), [object]);
   const cannot = resource.verbs.includes("update") ? undefined : "This kind cannot be changed";
   const stale = editing !== null && editing.base.metadata.resourceVersion !== object.metadata.resourceVersion;
+  const { group, version, kind } = resource;
+  const help = useCallback(async (): Promise<Help | null> => {
+    const document = await cache.query(openApiQuery(environment, { group, version }));
+    const root = document ? schemaOfKind(document, group, version, kind) : undefined;
+    return document && root ? { document, root } : null;
+  }, [cache, environment, group, version, kind]);
   const [conflicts, setConflicts] = useState<string[]>([]);
   const begin = (): void => {
     setError(undefined);
@@ -137,9 +145,9 @@ export default function Edit({ environment, resource, namespace, object }: { env
       {error !== undefined && review === null && <ErrorNote error={error} />}
       <Suspense fallback={<Skeleton rows={12} />}>
         {editing ? (
-          <Editor key={editing.round} label={`YAML of ${object.metadata.name}`} text={editing.text} readOnly={false} onChange={(text) => setEditing((now) => (now ? { ...now, text } : now))} />
+          <Editor key={editing.round} label={`YAML of ${object.metadata.name}`} text={editing.text} readOnly={false} help={help} onChange={(text) => setEditing((now) => (now ? { ...now, text } : now))} />
         ) : (
-          <Editor label={`YAML of ${object.metadata.name}`} text={current} readOnly />
+          <Editor label={`YAML of ${object.metadata.name}`} text={current} readOnly help={help} />
         )}
       </Suspense>
       {review && (

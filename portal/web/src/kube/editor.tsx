@@ -8,6 +8,7 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
+import { type Help, schemaHelp } from "./help";
 
 const colours = syntaxHighlighting(
   HighlightStyle.define([
@@ -30,6 +31,13 @@ const looks = EditorView.theme({
   ".cm-deletedChunk": { backgroundColor: "color-mix(in srgb, var(--bad) 12%, transparent) !important" },
   ".cm-changedText, .cm-deletedText": { background: "color-mix(in srgb, currentColor 8%, transparent) !important", boxShadow: "inset 0 -1px currentColor" },
   ".cm-collapsedLines": { color: "var(--text-3)", background: "var(--sunken)" },
+  ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line-strong)", borderRadius: "6px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "16em" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "2px 8px" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "light-dark(#fff, #15181c)" },
+  ".cm-completionDetail": { fontStyle: "normal", opacity: "0.8" },
+  ".cm-help": { maxWidth: "26rem", padding: "6px 8px", whiteSpace: "pre-wrap", overflowWrap: "anywhere" },
+  ".cm-help-type": { fontFamily: "var(--mono)", color: "var(--text-2)" },
   ".cm-panels": { backgroundColor: "var(--sunken)", color: "var(--text)" },
 });
 
@@ -39,10 +47,12 @@ export interface EditorProps {
   /** Show what differs from this. */
   against?: string;
   readOnly: boolean;
+  /** What its fields mean; asked when it is wanted. */
+  help?: () => Promise<Help | null>;
   onChange?: (text: string) => void;
 }
 
-export default function Editor({ label, text, against, readOnly, onChange }: EditorProps) {
+export default function Editor({ label, text, against, readOnly, help, onChange }: EditorProps) {
   const place = useRef<HTMLDivElement>(null);
   const changed = useRef(onChange);
   const first = useRef(text);
@@ -71,6 +81,7 @@ export default function Editor({ label, text, against, readOnly, onChange }: Edi
       EditorState.readOnly.of(readOnly),
       EditorView.editable.of(true),
     ];
+    if (help) extensions.push(schemaHelp(help));
     if (!readOnly) {
       extensions.push(history(), indentOnInput(), highlightActiveLine(), keymap.of([indentWithTab]));
       extensions.push(EditorView.updateListener.of((update) => update.docChanged && changed.current?.(update.state.doc.toString())));
@@ -78,6 +89,6 @@ export default function Editor({ label, text, against, readOnly, onChange }: Edi
     if (against !== undefined) extensions.push(unifiedMergeView({ original: against, mergeControls: false, collapseUnchanged: { margin: 3, minSize: 6 } }));
     const view = new EditorView({ state: EditorState.create({ doc: shown ?? first.current, extensions }), parent: root, root });
     return () => view.destroy();
-  }, [label, readOnly, against, shown]);
+  }, [label, readOnly, against, shown, help]);
   return <div className="editor" ref={place} />;
 }

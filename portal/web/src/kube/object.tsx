@@ -1,16 +1,17 @@
 // One object: its state, events and owners; its YAML, to edit with a dry run before; logs and a terminal for pods.
-import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, Suspense, lazy, useState } from "react";
-import { Problem, json } from "../api/client";
+import { Problem } from "../api/client";
 import { moment } from "../lib/format";
 import { Link, navigate, useQueryValue } from "../lib/router";
 import { Button, Choice, Switch } from "../ui/controls";
 import { Confirm } from "../ui/dialog";
 import { Age, Empty, Loaded, Skeleton, State, toast } from "../ui/feedback";
 import { Facts, Panel } from "../ui/page";
-import { type KubeObject, type Resource, collectionPath, eventsQuery, kube, objectQuery, remove } from "./client";
+import { type KubeObject, type Resource, eventsQuery, objectQuery, remove } from "./client";
 import { explorerPath } from "./kinds";
 import { LogView, containersOf } from "./logs";
+import { Owners } from "./owners";
 import { toneOf } from "./tone";
 
 const Editor = lazy(() => import("./edit"));
@@ -153,7 +154,7 @@ function Overview({ environment, resource, resources, namespace, object }: Omit<
         <Panel title="Facts">
           <Facts items={facts} />
         </Panel>
-        <Owners environment={environment} resources={resources} object={object} />
+        <Owners environment={environment} resource={resource} resources={resources} object={object} />
       </div>
     </div>
   );
@@ -210,90 +211,6 @@ function Events({ environment, namespace, uid }: { environment: string; namespac
       </Loaded>
     </Panel>
   );
-}
-
-/** Kinds that others make: looked through for what an object owns. */
-const OWNED: Record<string, string[]> = {
-  Deployment: ["replicasets"],
-  ReplicaSet: ["pods"],
-  StatefulSet: ["pods"],
-  DaemonSet: ["pods"],
-  CronJob: ["jobs"],
-  Job: ["pods"],
-  Service: ["endpointslices"],
-};
-
-/** Who owns it, and what it owns, two levels deep. */
-function Owners({ environment, resources, object }: { environment: string; resources: Resource[]; object: KubeObject }) {
-  const owners = object.metadata.ownerReferences ?? [];
-  const namespace = object.metadata.namespace ?? "";
-  const first = OWNED[object.kind ?? ""] ?? [];
-  const plurals = [...new Set([...first, ...(first.includes("replicasets") || first.includes("jobs") ? ["pods"] : [])])];
-  const lists = useQueries({
-    queries: plurals.map((plural) => {
-      const resource = resources.find((each) => each.plural === plural && (plural !== "pods" || each.group === ""));
-      return { ...childrenQuery(environment, resource, namespace), enabled: resource !== undefined };
-    }),
-  });
-  const children = lists.flatMap((list) => list.data ?? []);
-  const of = (uid: string | undefined): { resource: Resource; object: KubeObject }[] => children.filter((each) => each.object.metadata.ownerReferences?.some((o) => o.uid === uid));
-  const own = of(object.metadata.uid);
-  if (owners.length === 0 && own.length === 0) return null;
-  const link = (resource: Resource | undefined, kind: string, name: string): ReactNode => (
-    <span>
-      <span className="faint">{kind}</span>
-      {resource ? <Link to={explorerPath(environment, resource, { namespace: resource.namespaced ? namespace : undefined, name })}>{name}</Link> : name}
-    </span>
-  );
-  return (
-    <Panel title="Owned by and owner of">
-      <div className="tree">
-        {owners.map((owner) => {
-          const [group = "", version] = owner.apiVersion.includes("/") ? owner.apiVersion.split("/") : ["", owner.apiVersion];
-          return <div key={owner.uid}>{link(resources.find((each) => each.kind === owner.kind && each.group === group && version !== undefined), owner.kind, owner.name)}</div>;
-        })}
-        <ul>
-          <li>
-            <span>
-              <span className="faint">{object.kind}</span>
-              <strong>{object.metadata.name}</strong>
-            </span>
-            {own.length > 0 && (
-              <ul>
-                {own.map((child) => (
-                  <li key={child.object.metadata.uid}>
-                    {link(child.resource, child.resource.kind, child.object.metadata.name)}
-                    <ul>
-                      {of(child.object.metadata.uid).map((grand) => (
-                        <li key={grand.object.metadata.uid}>{link(grand.resource, grand.resource.kind, grand.object.metadata.name)}</li>
-                      ))}
-                    </ul>
-                  </li>
-                ))}
-              </ul>
-            )}
-          </li>
-        </ul>
-      </div>
-    </Panel>
-  );
-}
-
-function childrenQuery(environment: string, resource: Resource | undefined, namespace: string) {
-  return {
-    queryKey: ["kube", environment, "children", resource?.plural ?? "", namespace],
-    queryFn: async ({ signal }: { signal: AbortSignal }): Promise<{ resource: Resource; object: KubeObject }[]> => {
-      if (!resource) return [];
-      const list = await metadataOf(environment, resource, namespace, signal);
-      return list.map((object) => ({ resource, object }));
-    },
-    refetchInterval: 5_000,
-  };
-}
-
-async function metadataOf(environment: string, resource: Resource, namespace: string, signal: AbortSignal): Promise<KubeObject[]> {
-  const accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-  return (await json<{ items: KubeObject[] }>(`${kube(environment, collectionPath(resource, namespace))}?limit=1000`, { headers: { accept }, signal })).items;
 }
 
 function PodTerminal({ environment, namespace, pod }: { environment: string; namespace: string; pod: KubeObject }) {

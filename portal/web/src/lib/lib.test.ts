@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Parameter } from "../api/types";
+import { fileName } from "./download";
 import { bytes, duration, elapsed, shell } from "./format";
 import { nameProblem, parameterProblem, parameterValue } from "./parameters";
 import { match } from "./router";
@@ -58,4 +59,10 @@ test("addresses are matched part by part and decoded", () => {
   expect(match("/jobs/:id", "/jobs/a/b")).toBeNull();
   expect(match("/jobs/:id", "/jobs/%ff")).toBeNull();
   expect(match("/", "/")).toEqual({});
+});
+
+test("a file that is saved is called what is harmless", () => {
+  expect(["web.yaml", "shop.kubeconfig", "../../.bashrc", "..\\..\\x.lnk", "a/b", "%2e%2e%2fx", "", "..", "-rf", "a\u0000b.log", "<b>.yaml", "x\u202efdp.exe"].map(fileName)).toEqual(["web.yaml", "shop.kubeconfig", "____.bashrc", "____x.lnk", "a_b", "_2e_2e_2fx", "file", "_", "_rf", "a_b.log", "_b_.yaml", "x_fdp.exe"]);
+  const long = fileName(`${"x".repeat(500)}.kubeconfig`);
+  expect([long.length, long.endsWith(".kubeconfig")]).toEqual([200, true]);
 });

@@ -51,7 +51,7 @@ export function ApprovalBody({ approval, onClose }: { approval: Approval; onClos
       cache.setQueryData(["approval", approval.id], changed);
       setComment("");
       toast(DONE[what]);
-      for (const key of ["approvals", "environments", "permissions"]) void cache.invalidateQueries({ queryKey: [key] });
+      for (const key of ["approvals", "approvals-waiting", "environments", "permissions"]) void cache.invalidateQueries({ queryKey: [key] });
     } catch (caught) {
       setError(caught);
     } finally {

@@ -1,15 +1,16 @@
 // Requests for approval: those that wait for one, one's own, and what became of the others.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useDeferredValue, useMemo, useState } from "react";
 import { json } from "../api/client";
-import { approvalQuery, approvalsQuery, projectsQuery, rolesQuery } from "../api/queries";
+import { usePages } from "../api/paged";
+import { approvalQuery, projectsQuery, rolesQuery } from "../api/queries";
 import type { Approval } from "../api/types";
 import { plural } from "../lib/format";
 import { useMay } from "../lib/may";
 import { Link, useQueryValue } from "../lib/router";
-import { Button, Choice, SelectField, TextArea, TextField } from "../ui/controls";
+import { Button, Choice, Search, SelectField, TextArea, TextField } from "../ui/controls";
 import { Dialog } from "../ui/dialog";
-import { Age, Empty, ErrorNote, Loaded, Skeleton, toast } from "../ui/feedback";
+import { Age, Empty, ErrorNote, Skeleton, toast } from "../ui/feedback";
 import { FormDialog } from "../ui/form";
 import { Page, Tabs } from "../ui/page";
 import { type Column, Table } from "../ui/table";
@@ -22,6 +23,7 @@ const VIEWS: { id: string; label: string; filter: Record<string, string>; nothin
   { id: "all", label: "All", filter: {}, nothing: "Nobody has asked for anything" },
 ];
 
+const KINDS = { create: "New environment", update: "Update", role: "Role for a time", breakGlass: "Break-glass" };
 const STATES = ["Pending", "Approved", "Active", "Fulfilled", "Denied", "Withdrawn", "Expired", "Failed", "Ended", "Revoked"];
 
 export default function Approvals() {
@@ -30,7 +32,10 @@ export default function Approvals() {
   const [chosen, setChosen] = useQueryValue("id");
   const [asking, setAsking] = useState<"role" | "breakGlass" | null>(null);
   const shown = VIEWS.find((each) => each.id === view) ?? VIEWS[3];
-  const query = useQuery(approvalsQuery({ ...shown?.filter, ...(view === "all" && state !== "" ? { state } : {}) }));
+  const [text, setText] = useQueryValue("q");
+  const [kind, setKind] = useQueryValue("kind");
+  const asked = useMemo(() => ({ ...shown?.filter, q: text, kind, ...(view === "all" ? { state } : {}) }), [shown, text, kind, view, state]);
+  const { rows, more, further, pending, error, retry } = usePages<Approval>("approvals", "/api/v1/approvals", useDeferredValue(asked), 10_000);
   return (
     <Page
       title="Approvals"
@@ -47,22 +52,22 @@ export default function Approvals() {
       }
     >
       <Tabs label="Approvals" current={view} items={VIEWS.map(({ id, label }) => ({ id, label, to: id === "" ? "/approvals" : `/approvals?view=${id}` }))} />
-      {view === "all" && (
-        <div className="toolbar">
-          <Choice label="State" value={state} onChange={setState} options={[{ value: "", label: "Any state" }, ...STATES.map((each) => ({ value: each, label: each }))]} />
-        </div>
+      <div className="toolbar">
+        <Search label="Find requests" value={text} onChange={setText} />
+        <Choice label="Kind" value={kind} onChange={setKind} options={[{ value: "", label: "Any kind" }, ...Object.entries(KINDS).map(([value, label]) => ({ value, label }))]} />
+        {view === "all" && <Choice label="State" value={state} onChange={setState} options={[{ value: "", label: "Any state" }, ...STATES.map((each) => ({ value: each, label: each }))]} />}
+      </div>
+      {error ? (
+        <ErrorNote error={error} retry={retry} />
+      ) : pending ? (
+        <Skeleton />
+      ) : rows.length === 0 ? (
+        <Empty icon="approvals" title={text !== "" || kind !== "" || state !== "" ? "No request matches" : (shown?.nothing ?? "")}>
+          {view === "" && <Link to="/approvals?view=all" onClick={() => setView("all")}>See all requests</Link>}
+        </Empty>
+      ) : (
+        <Table label="Requests" rows={rows} columns={columns(setChosen)} rowKey={(each) => each.id} onEnd={further} foot={`${plural(rows.length, "request")}${more ? ", older ones follow" : ""}`} />
       )}
-      <Loaded query={query}>
-        {(approvals) =>
-          approvals.length === 0 ? (
-            <Empty icon="approvals" title={shown?.nothing ?? ""}>
-              {view === "" && <Link to="/approvals?view=all" onClick={() => setView("all")}>See all requests</Link>}
-            </Empty>
-          ) : (
-            <Table label="Requests" rows={approvals} columns={columns(setChosen)} rowKey={(each) => each.id} foot={plural(approvals.length, "request")} />
-          )
-        }
-      </Loaded>
       {chosen !== "" && <One key={chosen} id={chosen} onClose={() => setChosen("")} />}
       {asking && <AskForRole breakGlass={asking === "breakGlass"} onClose={() => setAsking(null)} onAsked={setChosen} />}
     </Page>

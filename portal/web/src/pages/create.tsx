@@ -3,14 +3,14 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { approvalPath, needsReason, orApproval } from "../api/approvals";
 import { json } from "../api/client";
-import { environmentsQuery, permissionsQuery, projectsQuery, resourcesQuery, templatesQuery } from "../api/queries";
-import type { Binding, CreateEnvironment, CreatePreview, Environment, EnvironmentKind, Resource, Template } from "../api/types";
+import { environmentsQuery, permissionsQuery, projectsQuery, resourcesQuery, templateQuery, templateVersionsQuery, templatesQuery } from "../api/queries";
+import type { Binding, CreateEnvironment, CreatePreview, Environment, EnvironmentKind, Resource, Template, TemplateVersion } from "../api/types";
 import { plural, shell } from "../lib/format";
 import { defaultText, nameProblem, parameterProblem, parameterValue } from "../lib/parameters";
 import { navigate, useQueryValue } from "../lib/router";
 import { Button, Copy, SelectField, TextArea, TextField } from "../ui/controls";
 import { Dialog } from "../ui/dialog";
-import { Empty, ErrorNote, Loaded } from "../ui/feedback";
+import { Empty, ErrorNote, Loaded, Skeleton } from "../ui/feedback";
 import { Page, Panel } from "../ui/page";
 import { Changes } from "./changes";
 import { ParameterField, bySection } from "./parameter-field";
@@ -57,7 +57,12 @@ function Wizard({ templates }: { templates: Template[] }) {
   const environments = useQuery(environmentsQuery);
   const projects = useQuery(projectsQuery);
   const [project, setProject] = useQueryValue("project");
-  const template = templates.find((each) => each.name === chosen);
+  // A version or a channel of the template; nothing: the newest stable one.
+  const [which, setWhich] = useQueryValue("version");
+  const versions = useQuery({ ...templateVersionsQuery(chosen), enabled: chosen !== "" });
+  const reference = which === "" ? chosen : `${chosen}@${which}`;
+  const other = useQuery({ ...templateQuery(reference), enabled: which !== "" });
+  const template = which === "" ? templates.find((each) => each.name === chosen) : other.data;
   const [kind, setKind] = useState<EnvironmentKind>("mocked");
   const [bindings, setBindings] = useState<Record<string, string>>({});
   const [expires, setExpires] = useState("");
@@ -107,7 +112,7 @@ function Wizard({ templates }: { templates: Template[] }) {
     }
     then({
       name,
-      template: template.name,
+      template: reference,
       parameters: parametersOf(template, texts),
       ...(version === "" ? {} : { kubernetesVersion: version }),
       ...(project === "" ? {} : { project }),
@@ -115,6 +120,10 @@ function Wizard({ templates }: { templates: Template[] }) {
       ...(reason === "" ? {} : { reason }),
       ...bound,
     });
+  };
+  const choose = (name: string): void => {
+    setWhich("");
+    setChosen(name);
   };
   return (
     <form
@@ -130,7 +139,7 @@ function Wizard({ templates }: { templates: Template[] }) {
           <div className="choices" role="radiogroup" aria-label="Template">
             {templates.map((each) => (
               <label key={each.name} className="choice">
-                <input type="radio" name="template" value={each.name} checked={each.name === chosen} disabled={each.version === ""} onChange={() => setChosen(each.name)} />
+                <input type="radio" name="template" value={each.name} checked={each.name === chosen} disabled={each.version === ""} onChange={() => choose(each.name)} />
                 <span className="name">
                   {each.name}
                   <span className="faint number">{each.version}</span>
@@ -142,6 +151,7 @@ function Wizard({ templates }: { templates: Template[] }) {
         </Panel>
         <Panel title="Settings">
           <div className="form">
+            <SelectField label="Version" value={which} onChange={setWhich} hint="Of the template; it stays as it is until it is updated" options={versionOptions(versions.data ?? [], which)} />
             <TextField
               label="Name"
               value={name}
@@ -162,6 +172,8 @@ function Wizard({ templates }: { templates: Template[] }) {
             <TextField label="Expires after" value={expires} onChange={setExpires} mono placeholder="as the template says" hint="Such as 12h or 7d; it is deleted then, unless it is extended" error={expiresError} />
           </div>
         </Panel>
+        {which !== "" && other.isPending && <Skeleton />}
+        {which !== "" && other.error && <ErrorNote error={other.error} retry={() => void other.refetch()} />}
         {needed.length > 0 && <Dependencies needed={needed} kind={kind} onKind={setKind} bindings={bindings} tried={tried} onBind={(binding, resource) => setBindings((all) => ({ ...all, [binding]: resource }))} />}
         {template &&
           bySection(template.parameters).map(([section, parameters]) => (
@@ -199,7 +211,7 @@ function Wizard({ templates }: { templates: Template[] }) {
           </Button>
           <div className="stack tight">
             <h3>The same from a shell</h3>
-            <Copy label="Command" text={command(name, template, texts, { version, project, expires, ...bound })} />
+            <Copy label="Command" text={command(name, template && { ...template, name: reference }, texts, { version, project, expires, ...bound })} />
           </div>
         </div>
       </Panel>
@@ -214,6 +226,20 @@ function Wizard({ templates }: { templates: Template[] }) {
       )}
     </form>
   );
+}
+
+/** The channels of a template, each with the version that it means now, then its versions, newest first. */
+export function versionOptions(versions: TemplateVersion[], chosen: string): { value: string; label: string }[] {
+  const newest = (channel: string): string | undefined => versions.find((each) => each.channels.includes(channel))?.version;
+  const stable = newest("stable");
+  const channels = [...new Set(versions.flatMap((each) => each.channels))].filter((each) => each !== "stable").sort();
+  const options = [
+    { value: "", label: stable === undefined ? "stable" : `stable (now ${stable})` },
+    ...channels.map((channel) => ({ value: channel, label: `${channel} (now ${newest(channel) ?? ""})` })),
+    ...versions.map(({ version, channels: of }) => ({ value: version, label: of.length === 0 ? version : `${version} (${of.join(", ")})` })),
+  ];
+  // What an address asks for is shown, whether there is such a version or not.
+  return options.some((each) => each.value === chosen) ? options : [...options, { value: chosen, label: chosen }];
 }
 
 /** Whether a template's dependencies are stand-ins or registered resources, and which. */

@@ -13,6 +13,7 @@ import { Activity } from "./environment/activity";
 import { Update } from "./environment/update";
 import { Usage } from "./environment/usage";
 import { Use } from "./environment/use";
+import { JobActions } from "./job-actions";
 import { PhaseState, PodsText } from "./phase";
 import { JobLog, Steps } from "./steps";
 
@@ -181,9 +182,12 @@ function CurrentJob({ id }: { id: string }) {
     <Panel
       title={query.data ? (OPERATIONS[query.data.operation] ?? query.data.operation) : "Job"}
       actions={
-        <Link to={`/jobs/${id}`} className="button quiet small">
-          Job
-        </Link>
+        <span className="chips">
+          {query.data && query.data.state !== "succeeded" && <JobActions job={query.data} small />}
+          <Link to={`/jobs/${id}`} className="button quiet small">
+            Job
+          </Link>
+        </span>
       }
     >
       <Loaded query={query} rows={3}>

@@ -4,6 +4,7 @@ import { elapsed, moment } from "../lib/format";
 import { Link } from "../lib/router";
 import { Loaded } from "../ui/feedback";
 import { Facts, Page, Panel } from "../ui/page";
+import { JobActions } from "./job-actions";
 import { JobStateText } from "./phase";
 import { JobLog, Steps } from "./steps";
 
@@ -20,6 +21,7 @@ export default function JobPage({ id }: { id: string }) {
               {job.operation} {job.environment} <JobStateText state={job.state} />
             </>
           }
+          actions={<JobActions job={job} />}
         >
           <div className="two">
             <div className="stack">

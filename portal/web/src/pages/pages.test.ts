@@ -1,13 +1,14 @@
 import { expect, test } from "vitest";
-import type { AuditEntry, Environment, Job, Parameter, Template } from "../api/types";
+import type { AuditEntry, Environment, Job, Parameter, Template, TemplateVersion } from "../api/types";
 import { lineKind } from "../ui/diff";
 import { allows } from "./admin/roles";
 import { changesOf } from "./audit-entry";
-import { command } from "./create";
+import { command, versionOptions } from "./create";
 import { happenings } from "./environment/activity";
-import { changedParameters, updateCommand } from "./environment/update";
+import { changedParameters, collisions, updateCommand } from "./environment/update";
 import { columnsOf, coresText } from "./environment/usage";
 import { forwardCommand } from "./environment/use";
+import { whyNoCancel, whyNoResume } from "./job-actions";
 import { quotaOf, quotaProblem, quotaText, quotaTexts } from "./quota";
 
 const parameter = (name: string, type: Parameter["type"], value?: unknown): Parameter => ({ name, type, help: "", required: false, ...(value === undefined ? {} : { default: value }) });
@@ -22,6 +23,16 @@ test("an update says only what is to be different", () => {
   expect(updateCommand(environment, parameters, { to: "2.0.0", parameters: { replicas: 3 } })).toBe("vctl upgrade shop --to 2.0.0 --set replicas=3");
 });
 
+test("an update of what somebody else has changed meanwhile is a question", () => {
+  const parameters = [parameter("replicas", "number", 1), parameter("greeting", "string")];
+  const now = (changed: Record<string, unknown>): Environment => ({ ...environment, parameters: { ...environment.parameters, ...changed } });
+  const texts = { replicas: "3" };
+  expect(collisions(environment, now({ greeting: "theirs" }), parameters, texts), "another parameter").toEqual([]);
+  expect(collisions(environment, now({ replicas: 3 }), parameters, texts), "the same change").toEqual([]);
+  expect(collisions(environment, now({ replicas: 5 }), parameters, texts)).toMatchObject([{ path: ["replicas"], base: 2, mine: 3, theirs: 5 }]);
+  expect(collisions(environment, now({ replicas: 5 }), parameters, {}), "what was not touched").toEqual([]);
+});
+
 test("the command of the wizard has what the form has", () => {
   const template: Template = { name: "web", version: "1.0.0", title: "", description: "", parameters: [parameter("greeting", "string", "hello")] };
   expect(command("", undefined, {})).toBe("vctl create NAME --template TEMPLATE");
@@ -30,9 +41,30 @@ test("the command of the wizard has what the form has", () => {
   );
 });
 
+test("the wizard offers channels and versions", () => {
+  const version = (name: string, ...channels: string[]) => ({ name: "web", version: name, channels }) as TemplateVersion;
+  const all = [version("2.0.0-rc.1", "beta"), version("1.1.0", "stable", "beta"), version("1.0.0", "stable")];
+  expect(versionOptions(all, "").map((each) => `${each.value}: ${each.label}`)).toEqual([": stable (now 1.1.0)", "beta: beta (now 2.0.0-rc.1)", "2.0.0-rc.1: 2.0.0-rc.1 (beta)", "1.1.0: 1.1.0 (stable, beta)", "1.0.0: 1.0.0 (stable)"]);
+  expect(versionOptions(all, "0.9.0").at(-1)).toEqual({ value: "0.9.0", label: "0.9.0" });
+  expect(versionOptions([], "")).toHaveLength(1);
+});
+
 test("ports of services are forwarded to ports that everybody may open", () => {
   expect(forwardCommand("shop", { name: "web", namespace: "default", port: 80 })).toBe("vctl connect shop -- kubectl port-forward service/web 8080:80");
   expect(forwardCommand("shop", { name: "db", namespace: "data", port: 5432 })).toBe("vctl connect shop -- kubectl port-forward --namespace data service/db 5432:5432");
+});
+
+test("jobs say why they cannot be stopped or begun anew", () => {
+  const job = (more: Partial<Job>) => ({ id: "1", environment: "shop", operation: "update", state: "running", ...more }) as Job;
+  expect(whyNoCancel(job({}))).toBeUndefined();
+  expect(whyNoCancel(job({ state: "failed" }))).toContain("ended");
+  expect(whyNoCancel(job({ operation: "delete" }))).toContain("deletion");
+  const failed = job({ state: "failed" });
+  expect(whyNoResume(failed, { job: "1" } as Environment)).toBeUndefined();
+  expect(whyNoResume(failed, { job: "2" } as Environment)).toContain("something else");
+  expect(whyNoResume(failed, null)).toContain("gone");
+  expect(whyNoResume(job({ state: "succeeded" }), undefined)).toContain("nothing to resume");
+  expect(whyNoResume(job({ state: "cancelled", operation: "rotate-ca" }), undefined)).toContain("again");
 });
 
 test("what happened is told newest first", () => {

@@ -2,8 +2,9 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { send } from "../api/client";
-import { projectPath, projectsQuery, replaceShown, templatesQuery, usageQuery } from "../api/queries";
-import type { Project, ProjectSettings, Quota } from "../api/types";
+import { type Merge, replace, replaceAnyway } from "../api/edit";
+import { projectPath, projectsQuery, templatesQuery, usageQuery } from "../api/queries";
+import type { Member, Project, ProjectSettings, Quota } from "../api/types";
 import { useMay } from "../lib/may";
 import { Link } from "../lib/router";
 import { Button, Menu, TextField } from "../ui/controls";
@@ -57,16 +58,17 @@ function One({ project }: { project: Project }) {
   const cache = useQueryClient();
   const may = useMay({ project: project.name });
   const missing = may("projects.update");
-  const change = async (settings: Partial<ProjectSettings>, said: string): Promise<void> => {
+  const changed = async (what: Promise<void>, said: string): Promise<void> => {
     try {
       setError(undefined);
-      await replaceShown(projectPath(project.name), { ...settingsOf(project), ...settings }, project.revision);
+      await what;
       toast(said);
     } finally {
       await cache.invalidateQueries({ queryKey: ["projects"] });
       await cache.invalidateQueries({ queryKey: ["usage", project.name] });
     }
   };
+  const members = (list: Member[], said: string): Promise<void> => changed(replaceAnyway(projectPath(project.name), project, { ...settingsOf(project), members: list }, settingsOf), said);
   const close = (): void => setAsked(null);
   return (
     <Panel
@@ -92,7 +94,7 @@ function One({ project }: { project: Project }) {
         <UsageBars project={project.name} />
         <div className="stack tight">
           <h3>Members</h3>
-          <Members members={project.members} missing={missing} onRemove={(member) => void change({ members: project.members.filter((each) => !alike(each, member)) }, `${member.name} was removed from ${project.name}`).catch(setError)} />
+          <Members members={project.members} missing={missing} onRemove={(member) => void members(project.members.filter((each) => !alike(each, member)), `${member.name} was removed from ${project.name}`).catch(setError)} />
         </div>
         {(project.allowedTemplates.length + project.allowedImages.length + project.allowedWorkers.length + project.allowedResources.length > 0 || quotaText(project.environmentQuota) !== "no limit") && (
           <Facts
@@ -109,8 +111,8 @@ function One({ project }: { project: Project }) {
           <Link to={`/create?project=${encodeURIComponent(project.name)}`}>New environment in {project.name}</Link>
         </p>
       </div>
-      {asked === "member" && <AddMember place={project.name} onClose={close} onAdd={(member) => change({ members: [...project.members.filter((each) => !alike(each, member)), member] }, `${member.name} has the role ${member.role} in ${project.name}`)} />}
-      {asked === "limits" && <Limits project={project} quotaReason={may("projects.quota")} onClose={close} onChange={(settings) => change(settings, `${project.name} was changed`)} />}
+      {asked === "member" && <AddMember place={project.name} onClose={close} onAdd={(member) => members([...project.members.filter((each) => !alike(each, member)), member], `${member.name} has the role ${member.role} in ${project.name}`)} />}
+      {asked === "limits" && <Limits shown={project} quotaReason={may("projects.quota")} onClose={close} onChange={(what) => changed(what, `${project.name} was changed`)} />}
       {asked === "delete" && (
         <Confirm
           title={`Delete project ${project.name}?`}
@@ -165,7 +167,9 @@ function UsageBars({ project }: { project: string }) {
   );
 }
 
-function Limits({ project, quotaReason, onChange, onClose }: { project: Project; quotaReason: string | undefined; onChange: (settings: Partial<ProjectSettings>) => Promise<void>; onClose: () => void }) {
+function Limits({ shown, quotaReason, onChange, onClose }: { shown: Project; quotaReason: string | undefined; onChange: (what: Promise<void>) => Promise<void>; onClose: () => void }) {
+  // As it was when the form was opened: what is read meanwhile has another revision, and is not what the fields began with.
+  const [project] = useState(shown);
   const templates = useQuery(templatesQuery);
   const [title, setTitle] = useState(project.title);
   const [templateNames, setTemplateNames] = useState(project.allowedTemplates.join(", "));
@@ -178,13 +182,17 @@ function Limits({ project, quotaReason, onChange, onClose }: { project: Project;
   const unknown = words(templateNames).filter((each) => templates.data?.some((template) => template.name === each) === false);
   const unknownText = unknown.length === 0 ? undefined : `There is no template ${unknown.join(", ")}`;
   const quotas: { quota?: Quota } = quotaReason === undefined ? { quota: quotaOf(quota) } : {};
+  const save = (merge?: Merge): Promise<void> => {
+    const settings: ProjectSettings = { ...settingsOf(project), title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), allowedResources: words(resources), memberQuota: quotaOf(member), environmentQuota: quotaOf(each), ...quotas };
+    return replace(projectPath(project.name), project, settings, settingsOf, merge);
+  };
   return (
     <FormDialog
       title={`Title and limits of ${project.name}`}
       verb="Change"
       problem={unknownText ?? quotaProblem(quota) ?? quotaProblem(member) ?? quotaProblem(each)}
       onClose={onClose}
-      onSubmit={() => onChange({ title, allowedTemplates: words(templateNames), allowedImages: words(images), allowedWorkers: words(workers), allowedResources: words(resources), memberQuota: quotaOf(member), environmentQuota: quotaOf(each), ...quotas })}
+      onSubmit={(merge) => onChange(save(merge))}
     >
       <TextField label="Title" value={title} onChange={setTitle} autoFocus />
       <TextField label="Allowed templates" value={templateNames} onChange={setTemplateNames} error={unknownText} hint="With commas; empty allows all" mono />

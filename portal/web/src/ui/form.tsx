@@ -1,8 +1,11 @@
-// A dialog that asks for something and sends it: what is wrong is said before and after.
+// A dialog that asks for something and sends it: what is wrong is said before and after; what somebody else has changed meanwhile is merged.
 import { type ReactNode, useState } from "react";
+import { Changed, type Merge } from "../api/edit";
+import { type Choice, differences, keyOf, merged } from "../lib/merging";
 import { Button } from "./controls";
 import { Dialog } from "./dialog";
 import { ErrorNote } from "./feedback";
+import { Merging } from "./merging";
 
 export interface FormDialogProps {
   title: string;
@@ -11,8 +14,8 @@ export interface FormDialogProps {
   problem?: string | undefined;
   wide?: boolean;
   danger?: boolean;
-  /** Resolves when it is done: the dialog closes. */
-  onSubmit: () => Promise<void>;
+  /** Resolves when it is done: the dialog closes. After a `Changed` it is called again with what came of the merge. */
+  onSubmit: (merge?: Merge) => Promise<void>;
   onClose: () => void;
   children: ReactNode;
 }
@@ -20,14 +23,22 @@ export interface FormDialogProps {
 export function FormDialog({ title, verb, problem, wide = false, danger = false, onSubmit, onClose, children }: FormDialogProps) {
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
+  const [changed, setChanged] = useState<Changed | null>(null);
+  const [choices, setChoices] = useState<Record<string, Choice>>({});
+  const all = changed ? differences(changed.base, changed.mine, changed.theirs) : [];
+  const open = all.some((each) => each.whose === "conflict" && choices[keyOf(each)] === undefined) ? "Choose for every field first" : undefined;
+  const wrong = changed ? open : problem;
   const submit = async (): Promise<void> => {
     setBusy(true);
     setError(undefined);
     try {
-      await onSubmit();
+      await (changed ? onSubmit({ now: changed.now, settings: merged(changed.base, changed.mine, changed.theirs, choices) }) : onSubmit());
       onClose();
     } catch (caught) {
-      setError(caught);
+      if (caught instanceof Changed) {
+        setChanged(caught);
+        setChoices({});
+      } else setError(caught);
       setBusy(false);
     }
   };
@@ -38,15 +49,15 @@ export function FormDialog({ title, verb, problem, wide = false, danger = false,
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (problem === undefined && !busy) void submit();
+          if (wrong === undefined && !busy) void submit();
         }}
       >
-        {children}
+        {changed ? <Merging differences={all} choices={choices} onChoose={setChoices} /> : children}
         {error !== undefined && <ErrorNote error={error} />}
         <div className="buttons">
           <Button onPress={onClose}>Cancel</Button>
-          <Button kind={danger ? "danger primary" : "primary"} type="submit" disabledReason={busy ? "It is under way" : problem}>
-            {verb}
+          <Button kind={danger ? "danger primary" : "primary"} type="submit" disabledReason={busy ? "It is under way" : wrong}>
+            {changed ? "Apply" : verb}
           </Button>
         </div>
       </form>

@@ -1,6 +1,7 @@
 // A table of any length: only the rows in sight are in the document. Columns give way on narrow screens, the least needed first.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useQueryValue } from "../lib/router";
 import { Icon } from "./icons";
 
 export interface Column<T> {
@@ -11,6 +12,8 @@ export interface Column<T> {
   cell: (row: T) => ReactNode;
   /** What it is sorted by; not sortable without. */
   sort?: (row: T) => string | number;
+  /** The server sorts by it, under the id of the column: rows come in order. */
+  byServer?: boolean;
   right?: boolean;
   /** The table must be so wide, in pixels, for it to be shown. */
   from?: number;
@@ -47,6 +50,13 @@ export function sorted<T>(rows: T[], columns: Column<T>[], sort: Sort | undefine
       return sign * collator.compare(String(a.key), String(b.key));
     })
     .map(({ row }) => row);
+}
+
+/** The order that the server is asked for: `name`, or `-name` for the other way round; the address says it when it is not the usual one. */
+export function useServerSort(usual: string): { sort: Sort; asked: string; setSort: (sort: Sort) => void } {
+  const [asked, ask] = useQueryValue("sort", usual);
+  const descending = asked.startsWith("-");
+  return { sort: { column: descending ? asked.slice(1) : asked, descending }, asked, setSort: (sort) => ask(`${sort.descending ? "-" : ""}${sort.column}`) };
 }
 
 const collator = new Intl.Collator(undefined, { numeric: true });
@@ -87,10 +97,11 @@ export function Table<T>({ label, rows, columns, rowKey, sort, onSort, height, r
           <div className="tr th" role="row" aria-rowindex={1} style={template}>
             {shown.map((column) => {
               const current = sort?.column === column.id ? sort : undefined;
+              const sortable = (column.sort !== undefined || column.byServer === true) && onSort !== undefined;
               const direction = current ? (current.descending ? "descending" : "ascending") : "none";
               return (
-                <div key={column.id} role="columnheader" className={column.right ? "right" : ""} aria-sort={column.sort && onSort ? direction : undefined}>
-                  {column.sort && onSort ? (
+                <div key={column.id} role="columnheader" className={column.right ? "right" : ""} aria-sort={sortable ? direction : undefined}>
+                  {sortable ? (
                     <button type="button" onClick={() => onSort({ column: column.id, descending: current ? !current.descending : false })}>
                       {column.title}
                       {current && <Icon name={current.descending ? "down" : "up"} />}

@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { send } from "../../api/client";
-import { approvalRulesQuery, replaceShown } from "../../api/queries";
+import { type Merge, putNew, replace } from "../../api/edit";
+import { approvalRulesQuery } from "../../api/queries";
 import type { ApprovalRule } from "../../api/types";
 import { useMay } from "../../lib/may";
 import { Button, Menu, SelectField, Switch, TextField } from "../../ui/controls";
@@ -98,6 +99,9 @@ export function ApprovalRules() {
 const PERIOD = /^(\d+[smhd])+$/;
 const COUNT = /^\d{1,6}$/;
 
+/** What a rule says, without what the server keeps about it. */
+const settingsOf = (rule: ApprovalRule): object => Object.fromEntries(Object.entries(rule).filter(([key]) => !["name", "project", "revision"].includes(key)));
+
 function Edit({ rule, taken, onClose }: { rule: ApprovalRule | undefined; taken: string[]; onClose: () => void }) {
   const [texts, setTexts] = useState({
     name: rule?.name ?? "",
@@ -126,7 +130,7 @@ function Edit({ rule, taken, onClose }: { rule: ApprovalRule | undefined; taken:
   const period = (text: string): string | undefined => (text === "" || PERIOD.test(text) ? undefined : "Write 12h or 7d");
   const count = texts.environments === "" || COUNT.test(texts.environments) ? undefined : "A whole number, or nothing";
   const name = texts.name === "" ? "Give it a name" : !rule && taken.includes(texts.name) ? "There is one of that name" : undefined;
-  const save = async (): Promise<void> => {
+  const save = async (merge?: Merge): Promise<void> => {
     const larger = {
       ...(texts.cpu === "" ? {} : { cpu: texts.cpu }),
       ...(texts.memory === "" ? {} : { memory: texts.memory }),
@@ -147,8 +151,8 @@ function Edit({ rule, taken, onClose }: { rule: ApprovalRule | undefined; taken:
       ...(texts.grant === "" ? {} : { grant: texts.grant }),
     };
     try {
-      if (rule) await replaceShown(rulePath(rule.name), body, rule.revision);
-      else await send(rulePath(texts.name), { method: "PUT", json: body });
+      if (rule) await replace(rulePath(rule.name), rule, body, settingsOf, merge);
+      else await putNew(rulePath(texts.name), body);
       toast(rule ? `${rule.name} was changed: what waits is looked at again` : `${texts.name} counts from now on`);
     } finally {
       await cache.invalidateQueries({ queryKey: ["approval-rules"] });

@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { send } from "../../api/client";
-import { permissionsQuery, replaceShown, rolesQuery } from "../../api/queries";
+import { type Merge, putNew, replace } from "../../api/edit";
+import { permissionsQuery, rolesQuery } from "../../api/queries";
 import type { Role } from "../../api/types";
 import { plural } from "../../lib/format";
 import { useMay } from "../../lib/may";
@@ -91,6 +92,8 @@ export function Roles() {
   );
 }
 
+const settingsOf = ({ title, rules }: Role) => ({ title, rules });
+
 function Edit({ role, onClose }: { role: Role | undefined; onClose: () => void }) {
   const [name, setName] = useState(role?.name ?? "");
   const [title, setTitle] = useState(role?.title ?? "");
@@ -104,10 +107,10 @@ function Edit({ role, onClose }: { role: Role | undefined; onClose: () => void }
   const odd = rules.filter((rule) => rule !== "*" && !/^([a-z]+|\*)\.([A-Za-z]+|\*)$/.test(rule));
   const wrong = odd.length === 0 ? undefined : `Write RESOURCE.VERB, RESOURCE.*, *.VERB or * instead of ${odd.join(", ")}`;
   const allowed = (known.data ?? []).filter((permission) => rules.some((rule) => allows(rule, permission)));
-  const save = async (): Promise<void> => {
+  const save = async (merge?: Merge): Promise<void> => {
     try {
-      if (role) await replaceShown(rolePath(role.name), { title, rules }, role.revision);
-      else await send(rolePath(name), { method: "PUT", json: { title, rules } });
+      if (role) await replace(rolePath(role.name), role, { title, rules }, settingsOf, merge);
+      else await putNew(rolePath(name), { title, rules });
       toast(role ? `${name} was changed` : `${name} was created`);
     } finally {
       await cache.invalidateQueries({ queryKey: ["roles"] });

@@ -2,7 +2,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { send } from "../../api/client";
-import { replaceShown, teamsQuery } from "../../api/queries";
+import { type Merge, putNew, replace } from "../../api/edit";
+import { teamsQuery } from "../../api/queries";
 import type { Team } from "../../api/types";
 import { useMay } from "../../lib/may";
 import { Button, Menu, TextField } from "../../ui/controls";
@@ -83,6 +84,8 @@ export function Teams() {
   );
 }
 
+const settingsOf = ({ title, users, groups, quota }: Team) => ({ title, users, groups, quota });
+
 function Edit({ team, onClose }: { team: Team | undefined; onClose: () => void }) {
   const [name, setName] = useState(team?.name ?? "");
   const [title, setTitle] = useState(team?.title ?? "");
@@ -92,11 +95,11 @@ function Edit({ team, onClose }: { team: Team | undefined; onClose: () => void }
   const all = useQuery(teamsQuery);
   const taken = !team && all.data?.some((each) => each.name === name) === true;
   const cache = useQueryClient();
-  const save = async (): Promise<void> => {
+  const save = async (merge?: Merge): Promise<void> => {
     const body = { title, users: words(users), groups: words(groups), quota: quotaOf(quota) };
     try {
-      if (team) await replaceShown(teamPath(team.name), body, team.revision);
-      else await send(teamPath(name), { method: "PUT", json: body });
+      if (team) await replace(teamPath(team.name), team, body, settingsOf, merge);
+      else await putNew(teamPath(name), body);
       toast(team ? `${name} was changed` : `${name} was created`);
     } finally {
       await cache.invalidateQueries({ queryKey: ["teams"] });

@@ -1,7 +1,8 @@
 // Where requests for approval are told of: addresses, what they are told, and how the last deliveries went.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { json, send } from "../../api/client";
+import { send } from "../../api/client";
+import { putNew } from "../../api/edit";
 import { webhooksQuery } from "../../api/queries";
 import type { Webhook } from "../../api/types";
 import { useMay } from "../../lib/may";
@@ -131,7 +132,7 @@ function Add({ taken, onMade, onClose }: { taken: string[]; onMade: (webhook: We
       problem={problem}
       onClose={onClose}
       onSubmit={async () => {
-        onMade(await json<Webhook>(webhookPath(name), { method: "PUT", json: { url, events: words(events), projects: words(projects) } }));
+        onMade((await (await putNew(webhookPath(name), { url, events: words(events), projects: words(projects) })).json()) as Webhook);
         await cache.invalidateQueries({ queryKey: ["webhooks"] });
       }}
     >

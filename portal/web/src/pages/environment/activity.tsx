@@ -1,7 +1,7 @@
 // What happened to an environment, newest first: its jobs, and what the audit trail says about it.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { auditPage, jobsQuery } from "../../api/queries";
+import { JOBS, auditPage, jobsQuery } from "../../api/queries";
 import type { AuditEntry, Environment, Job } from "../../api/types";
 import { elapsed, moment } from "../../lib/format";
 import { useMay } from "../../lib/may";
@@ -37,12 +37,12 @@ export function Activity({ environment }: { environment: Environment }) {
     <div className="stack">
       {missing !== undefined && <p className="faint">Only jobs are shown. {missing}.</p>}
       {trail.error && <ErrorNote error={trail.error} retry={() => void trail.refetch()} />}
-      <Loaded query={jobs}>{(list) => <TimeLine all={happenings(list, trail.data?.items ?? [])} more={trail.data?.next !== undefined} environment={name} />}</Loaded>
+      <Loaded query={jobs}>{(list) => <TimeLine all={happenings(list, trail.data?.items ?? [])} more={trail.data?.next != null} olderJobs={list.length >= JOBS} environment={name} />}</Loaded>
     </div>
   );
 }
 
-function TimeLine({ all, more, environment }: { all: Happening[]; more: boolean; environment: string }) {
+function TimeLine({ all, more, olderJobs, environment }: { all: Happening[]; more: boolean; olderJobs: boolean; environment: string }) {
   const [chosen, setChosen] = useState<AuditEntry | null>(null);
   if (all.length === 0) return <Empty icon="jobs" title="Nothing has happened yet" />;
   return (
@@ -80,6 +80,11 @@ function TimeLine({ all, more, environment }: { all: Happening[]; more: boolean;
           );
         })}
       </ol>
+      {olderJobs && (
+        <p>
+          <Link to={`/jobs?environment=${encodeURIComponent(environment)}`}>All of its jobs</Link>
+        </p>
+      )}
       {more && (
         <p>
           <Link to={`/audit?subject=${encodeURIComponent(environment)}`}>More is in the audit trail</Link>

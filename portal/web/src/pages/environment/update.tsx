@@ -1,17 +1,19 @@
 // Another version of the template, or other parameters: what would change is shown first; and the way back.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { approvalPath, needsReason, orApproval } from "../../api/approvals";
-import { json } from "../../api/client";
+import { type Outcome, approvalPath, needsReason, orApproval } from "../../api/approvals";
+import { Problem, json } from "../../api/client";
 import { environmentPath, templateQuery, templateVersionsQuery } from "../../api/queries";
 import type { Environment, Job, Parameter, Template, UpdateEnvironment, UpdatePreview } from "../../api/types";
 import { plural, shell } from "../../lib/format";
 import { useMay } from "../../lib/may";
+import { type Choice, type Difference, differences, keyOf } from "../../lib/merging";
 import { parameterProblem, parameterText, parameterValue } from "../../lib/parameters";
 import { navigate, useQueryValue } from "../../lib/router";
 import { Button, Copy, SelectField, TextArea } from "../../ui/controls";
 import { Dialog } from "../../ui/dialog";
 import { ErrorNote, Loaded, Note, toast } from "../../ui/feedback";
+import { Merging } from "../../ui/merging";
 import { Panel } from "../../ui/page";
 import { Changes } from "../changes";
 import { ParameterField, bySection } from "../parameter-field";
@@ -46,7 +48,7 @@ export function Update({ environment }: { environment: Environment }) {
           )}
         </Loaded>
       </Panel>
-      <Loaded query={template}>{(found) => <Parameters key={`${found.version}/${environment.revision}`} environment={environment} template={found} to={to} />}</Loaded>
+      <Loaded query={template}>{(found) => <Parameters key={found.version} environment={environment} template={found} to={to} />}</Loaded>
     </div>
   );
 }
@@ -60,6 +62,12 @@ export function changedParameters(environment: Environment, parameters: Paramete
     changed[parameter.name] = text === "" ? null : parameterValue(parameter, text);
   }
   return changed;
+}
+
+/** What both have changed: this form, and somebody else since it was begun. */
+export function collisions(begun: Environment, now: Environment, parameters: Parameter[], texts: Record<string, string>): Difference[] {
+  const mine = { ...begun.parameters, ...changedParameters(begun, parameters, texts) };
+  return differences(begun.parameters, mine, now.parameters).filter((each) => each.whose === "conflict");
 }
 
 /** The command that does the same; passwords are left for its reader to fill in. */
@@ -76,6 +84,21 @@ export function updateCommand(environment: Environment, parameters: Parameter[],
 
 function Parameters({ environment, template, to }: { environment: Environment; template: Template; to: string }) {
   const [texts, setTexts] = useState<Record<string, string>>({});
+  // As it was when the first field was changed: what somebody else changes after that is not overwritten unasked.
+  const [begun, setBegun] = useState<Environment | null>(null);
+  const [choices, setChoices] = useState<Record<string, Choice>>({});
+  const both = begun === null ? [] : collisions(begun, environment, template.parameters, texts);
+  const change = (name: string, value: string): void => {
+    setBegun((before) => before ?? environment);
+    setTexts((all) => ({ ...all, [name]: value }));
+  };
+  /** Takes what was chosen: from now on the fields are changes of what is there now. */
+  const settle = (): void => {
+    const dropped = new Set(both.filter((each) => choices[keyOf(each)] === "theirs").map((each) => each.path[0]));
+    setTexts((all) => Object.fromEntries(Object.entries(all).filter(([name]) => !dropped.has(name))));
+    setBegun(environment);
+    setChoices({});
+  };
   const [shown, setShown] = useState<{ request: UpdateEnvironment; preview: UpdatePreview } | null>(null);
   const may = useMay({ environment: environment.name });
   const path = `${environmentPath(environment.name)}/update`;
@@ -96,8 +119,21 @@ function Parameters({ environment, template, to }: { environment: Environment; t
   const nothing = request.to === undefined && Object.keys(request.parameters ?? {}).length === 0 ? "Choose another version or change a parameter first" : undefined;
   const wrong = problems.size > 0 ? "A parameter is not right yet" : undefined;
   const missing = may("environments.update");
+  const unsettled = both.length > 0 ? "Settle first what both of you have changed" : undefined;
   return (
     <>
+      {both.length > 0 && (
+        <Panel title="Two changes of one thing">
+          <div className="stack">
+            <Merging differences={both} choices={choices} onChoose={setChoices} />
+            <div className="buttons">
+              <Button kind="primary" disabledReason={both.some((each) => choices[keyOf(each)] === undefined) ? "Choose for every field first" : undefined} onPress={settle}>
+                Take this
+              </Button>
+            </div>
+          </div>
+        </Panel>
+      )}
       {bySection(template.parameters).map(([section, parameters]) => (
         <Panel key={section} title={section === "" ? "Parameters" : section}>
           <div className="form">
@@ -107,7 +143,7 @@ function Parameters({ environment, template, to }: { environment: Environment; t
                 parameter={{ ...parameter, required: false, help: parameter.type === "password" ? `${parameter.help}; stays as it is when nothing is given` : parameter.help }}
                 value={texts[parameter.name] ?? parameterText(parameter, environment.parameters[parameter.name])}
                 error={problems.get(parameter.name)}
-                onChange={(value) => setTexts((all) => ({ ...all, [parameter.name]: value }))}
+                onChange={(value) => change(parameter.name, value)}
               />
             ))}
           </div>
@@ -115,7 +151,7 @@ function Parameters({ environment, template, to }: { environment: Environment; t
       ))}
       {look.error && <ErrorNote error={look.error} />}
       <div className="toolbar">
-        <Button kind="primary" disabledReason={missing ?? wrong ?? nothing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate(request)}>
+        <Button kind="primary" disabledReason={missing ?? unsettled ?? wrong ?? nothing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate(request)}>
           Show what would change
         </Button>
         <Button icon="turning" disabledReason={missing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate({ rollback: true })}>
@@ -128,11 +164,35 @@ function Parameters({ environment, template, to }: { environment: Environment; t
   );
 }
 
+/** What an update is made from: the rest of an environment changes by itself. */
+const basisOf = ({ templateVersion, parameters, kind, bindings }: Environment) => ({ templateVersion, parameters, kind, bindings });
+
+/** Updates what was shown; `learn` is told what is there instead when somebody else was faster. */
+async function sendUpdate(path: string, shown: Environment, request: UpdateEnvironment, learn: (now: Environment) => void): Promise<Outcome<Job>> {
+  let from = shown;
+  for (;;) {
+    try {
+      return await orApproval<Job>(path, request, { "if-match": `"${from.revision}"` });
+    } catch (caught) {
+      if (!(caught instanceof Problem) || caught.status !== 412 || caught.current === undefined) throw caught;
+      const now = caught.current as Environment;
+      if (differences(basisOf(shown), basisOf(shown), basisOf(now)).length > 0) {
+        learn(now);
+        throw new Error("Somebody else has updated it meanwhile. Close this: what both of you have changed is shown, and what would change now.", { cause: caught });
+      }
+      if (now.revision === from.revision) throw caught;
+      from = now;
+    }
+  }
+}
+
 function Review({ environment, path, request, preview, onClose }: { environment: Environment; path: string; request: UpdateEnvironment; preview: UpdatePreview; onClose: () => void }) {
   const cache = useQueryClient();
   const [reason, setReason] = useState("");
+  // What the preview was made from.
+  const [shown] = useState(environment);
   const apply = useMutation({
-    mutationFn: () => orApproval<Job>(path, { ...request, ...(reason === "" ? {} : { reason }) }),
+    mutationFn: () => sendUpdate(path, shown, { ...request, ...(reason === "" ? {} : { reason }) }, (now) => cache.setQueryData(["environment", environment.name], now)),
     onSuccess: async ({ approval }) => {
       if (approval) {
         navigate(approvalPath(approval));
