@@ -9,12 +9,16 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::netns::command_inside;
+
 /// kubectl of one version with one kubeconfig. Nothing of the person's own configuration is read.
 #[derive(Debug, Clone)]
 pub struct Kubectl {
     binary: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
+    /// Network namespace it runs in.
+    netns: Option<String>,
 }
 
 /// What a command printed, and how it ended.
@@ -77,12 +81,19 @@ impl Kubectl {
     /// # Errors
     /// It cannot be fetched.
     pub fn new(minor: &str, kubeconfig: &Path, home: &Path) -> Result<Self> {
-        Ok(Self { binary: binary(minor)?, kubeconfig: kubeconfig.to_owned(), home: home.to_owned() })
+        Ok(Self { binary: binary(minor)?, kubeconfig: kubeconfig.to_owned(), home: home.to_owned(), netns: None })
+    }
+
+    /// The same kubectl in a network namespace (of `ip netns`).
+    #[must_use]
+    pub fn inside(mut self, netns: Option<&str>) -> Self {
+        self.netns = netns.map(ToOwned::to_owned);
+        self
     }
 
     /// A command with these arguments, ready to be changed and run.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.binary);
+        let mut command = command_inside(self.netns.as_deref(), &self.binary);
         command
             .args(args)
             .env_clear()

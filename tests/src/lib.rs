@@ -15,6 +15,7 @@ pub mod kubectl;
 pub mod netns;
 pub mod platform;
 pub mod postgres;
+pub mod remains;
 pub mod servers;
 pub mod text;
 pub mod tmux;

@@ -1,6 +1,7 @@
 //! A network namespace without a default route: what runs in it cannot leave the machine.
 
 use std::{
+    ffi::OsStr,
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -81,6 +82,15 @@ impl Drop for Cable {
             eprintln!("left behind: {e:#}");
         }
     }
+}
+
+/// A command that runs in a network namespace (of `ip netns`) when there is one. It is `nsenter`, because `ip netns exec` mounts another
+/// /sys, without control groups; it becomes the program, so that the process id is the program's.
+pub fn command_inside(netns: Option<&str>, program: impl AsRef<OsStr>) -> Command {
+    let Some(netns) = netns else { return Command::new(program) };
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{netns}")).arg(program);
+    command
 }
 
 fn ip(args: &[&str]) -> Result<()> {

@@ -1,5 +1,8 @@
 //! A running platform.
 
+mod ending;
+mod starts;
+
 use std::{
     ffi::OsString,
     fs::File,
@@ -13,9 +16,11 @@ use tempfile::TempDir;
 
 use crate::{
     kubectl::{Kubectl, Output, finish},
-    netns::Netns,
+    netns::{Netns, command_inside},
     wait,
 };
+
+use self::ending::{signal, stop};
 
 /// What runs the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +33,19 @@ pub enum Workers {
     None,
 }
 
-/// `vctl up` in a data directory of its own. Dropping it runs `vctl down`, so that nothing is left.
+/// `vctl up` in a data directory of its own. Dropping it runs `vctl down`, and fails the test when something is left of it on the machine, or
+/// when its server or its agent panicked.
 pub struct Platform {
     dir: TempDir,
     workers: Workers,
     more: Vec<OsString>,
     /// Further environment variables of the server.
     variables: Vec<(String, String)>,
+    /// Those that give it and its clients another time.
+    clock: Vec<(String, String)>,
     netns: Option<Netns>,
+    /// Whether the server and its clients are in that namespace too.
+    inside: bool,
     server: Option<Child>,
     listen: String,
 }
@@ -67,9 +77,7 @@ impl Platform {
     /// # Errors
     /// It does not start: with its log.
     pub fn start_with(workers: Workers, templates: &[(&str, &str, &str)]) -> Result<Self> {
-        let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
-        // A short path: unix sockets allow 107 bytes.
-        let dir = tempfile::Builder::new().prefix("vt-").tempdir_in("/tmp")?;
+        let dir = directory()?;
         let mut more = Vec::new();
         if !templates.is_empty() {
             let all = dir.path().join("templates");
@@ -81,10 +89,17 @@ impl Platform {
             }
             more = vec!["--templates".into(), all.into()];
         }
-        let variables = Vec::new();
-        let mut platform = Self { dir, workers, more, variables, netns, server: None, listen: "127.0.0.1:0".into() };
-        platform.start_server()?;
-        Ok(platform)
+        Self::new(workers, dir, more, Vec::new(), false)
+    }
+
+    /// Starts one that is in a network namespace as a whole, as one is on a machine of its own: with real containers, but without
+    /// `--worker-netns`. `vctl` and kubectl run in there too.
+    ///
+    /// # Errors
+    /// It does not start: with its log.
+    pub fn start_inside(arguments: &[&str]) -> Result<Self> {
+        let more = arguments.iter().map(Into::into).collect();
+        Self::new(Workers::Podman, directory()?, more, Vec::new(), true)
     }
 
     /// Starts one whose `vctl up` gets further arguments and environment variables, and waits until it serves.
@@ -92,11 +107,22 @@ impl Platform {
     /// # Errors
     /// It does not start: with its log.
     pub fn start_configured(workers: Workers, arguments: &[&str], variables: &[(&str, &str)]) -> Result<Self> {
-        let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
-        let dir = tempfile::Builder::new().prefix("vt-").tempdir_in("/tmp")?;
         let more = arguments.iter().map(Into::into).collect();
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut platform = Self { dir, workers, more, variables, netns, server: None, listen: "127.0.0.1:0".into() };
+        Self::new(workers, directory()?, more, variables, false)
+    }
+
+    fn new(
+        workers: Workers,
+        dir: TempDir,
+        more: Vec<OsString>,
+        variables: Vec<(String, String)>,
+        inside: bool,
+    ) -> Result<Self> {
+        let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
+        let listen = "127.0.0.1:0".to_owned();
+        let mut platform =
+            Self { dir, workers, more, variables, clock: Vec::new(), netns, inside, server: None, listen };
         platform.start_server()?;
         Ok(platform)
     }
@@ -126,13 +152,10 @@ impl Platform {
         &self.listen
     }
 
-    /// Starts the server (again); it listens where it did before.
-    ///
-    /// # Errors
-    /// It does not serve within 60 s.
-    pub fn start_server(&mut self) -> Result<()> {
+    /// Starts the process of the server; it listens where it did before.
+    fn spawn(&self) -> Result<Child> {
         let log = self.dir.path().join("server.log");
-        let mut command = Command::new(vctl_binary()?);
+        let mut command = self.program()?;
         command.arg("up").arg("--data-dir").arg(self.data_dir()).args(["--listen", &self.listen]);
         command.args(&self.more).args([
             "--workers",
@@ -142,13 +165,21 @@ impl Platform {
                 Workers::None => "none",
             },
         ]);
-        if let Some(netns) = &self.netns {
+        if let Some(netns) = self.netns.as_ref().filter(|_| !self.inside) {
             command.args(["--worker-netns", netns.name()]);
         }
         let out = File::options().create(true).append(true).open(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let mut child = command.spawn().context("starting vctl up")?;
+        command.spawn().context("starting vctl up")
+    }
+
+    /// Starts the server (again); it listens where it did before.
+    ///
+    /// # Errors
+    /// It does not serve within 60 s.
+    pub fn start_server(&mut self) -> Result<()> {
+        let mut child = self.spawn()?;
         let ready = wait::until("vctl up serves", Duration::from_mins(1), || {
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(format!("it ended with {status}"));
@@ -208,6 +239,13 @@ impl Platform {
         format!("{}\n--- agent log\n{agent}", read("server.log"))
     }
 
+    /// The program, where the platform is.
+    fn program(&self) -> Result<Command> {
+        let mut command = command_inside(self.netns().filter(|_| self.inside), vctl_binary()?);
+        command.envs(self.clock.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+
     /// Runs `vctl` as a client of this platform.
     ///
     /// # Errors
@@ -221,7 +259,7 @@ impl Platform {
     /// # Errors
     /// The binary has not been built.
     pub fn vctl_command(&self, args: &[&str]) -> Result<Command> {
-        let mut command = Command::new(vctl_binary()?);
+        let mut command = self.program()?;
         command
             .args(args)
             .env("VCTL_DATA_DIR", self.data_dir())
@@ -259,7 +297,8 @@ impl Platform {
     /// # Errors
     /// kubectl or the kubeconfig cannot be had.
     pub fn kubectl(&self, minor: &str, environment: &str) -> Result<Kubectl> {
-        Kubectl::new(minor, &self.kubeconfig(environment)?, self.dir.path())
+        let kubectl = Kubectl::new(minor, &self.kubeconfig(environment)?, self.dir.path())?;
+        Ok(kubectl.inside(self.netns().filter(|_| self.inside)))
     }
 
     /// The state directory of the worker.
@@ -291,42 +330,17 @@ impl Platform {
         signal(pid, "KILL")?;
         Ok(pid)
     }
-}
 
-impl Drop for Platform {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            if std::thread::panicking() {
-                eprintln!("--- server log\n{}", self.log());
-            }
-            stop(&mut server);
-        }
-        match self.vctl(&["down"]) {
-            Ok(output) if output.code == 0 => {}
-            Ok(output) => eprintln!("vctl down failed: {}{}", output.stdout, output.stderr),
-            Err(e) => eprintln!("vctl down cannot be run: {e:#}"),
-        }
+    /// Asks the agent to end, with SIGTERM.
+    ///
+    /// # Errors
+    /// None runs.
+    pub fn stop_agent(&self) -> Result<()> {
+        signal(self.agent_pid()?, "TERM")
     }
 }
 
-fn signal(pid: u32, name: &str) -> Result<()> {
-    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
-    anyhow::ensure!(status.success(), "kill -s {name} {pid} failed");
-    Ok(())
-}
-
-/// SIGTERM, and after 10 s SIGKILL.
-fn stop(child: &mut Child) {
-    if signal(child.id(), "TERM").is_ok()
-        && wait::until("it ends", Duration::from_secs(10), || match child.try_wait() {
-            Ok(Some(_)) => Ok(()),
-            other => Err(format!("{other:?}")),
-        })
-        .is_ok()
-    {
-        return;
-    }
-    if let Err(e) = child.kill().and_then(|()| child.wait()) {
-        eprintln!("a server was left behind: {e}");
-    }
+/// A short path: unix sockets allow 107 bytes.
+fn directory() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("vt-").tempdir_in("/tmp")?)
 }

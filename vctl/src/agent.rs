@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use nix::sched::{CloneFlags, setns};
-use vctl_agent::{Config, DnsService, Hooks};
+use vctl_agent::{Config, DnsService, Hooks, PodCidr};
 use vctl_api::agent::ExpectedDns;
 use vctl_edge::dns::DnsServer;
 use vctl_runtime::{
@@ -22,7 +22,7 @@ use vctl_runtime::{
     telemetry::{self, LogFormat},
 };
 
-use crate::traces::TracesArgs;
+use crate::{signals::Signals, traces::TracesArgs};
 
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 /// In the state directory: the network namespace that the agent lives in.
@@ -51,7 +51,7 @@ pub(crate) struct Agent {
     netns: Option<String>,
     /// Range of pod addresses
     #[arg(long, value_name = "CIDR", default_value = "10.200.1.0/24")]
-    pod_cidr: String,
+    pod_cidr: PodCidr,
     /// Pods worked on at a time
     #[arg(long, default_value_t = 4)]
     parallel: usize,
@@ -90,6 +90,7 @@ impl Agent {
 
     async fn run_logged(self) -> Result<()> {
         serve::install_crypto_provider();
+        let mut signals = Signals::listen()?;
         std::fs::create_dir_all(&self.state_dir)
             .with_context(|| format!("cannot make {}", self.state_dir.display()))?;
         let lock = lock(&self.state_dir)?;
@@ -103,7 +104,7 @@ impl Agent {
         std::fs::write(self.state_dir.join(NETNS_FILE), self.netns.as_deref().unwrap_or_default())?;
         let ca = std::fs::read_to_string(ca).with_context(|| format!("cannot read {}", ca.display()))?;
         let mut config = Config::new(&self.name, server.parse()?, ca, &self.state_dir);
-        config.pod_cidr = self.pod_cidr.parse()?;
+        config.pod_cidr = self.pod_cidr;
         config.parallel = self.parallel;
         env!("CARGO_PKG_VERSION").clone_into(&mut config.version);
         if let Some(file) = &self.join_token_file {
@@ -114,10 +115,8 @@ impl Agent {
         let tasks = Tasks::new();
         let stopping = tasks.clone();
         tasks.spawn("signals", async move {
-            match crate::up::signal().await {
-                Ok(()) => tracing::info!("stopping; containers keep running"),
-                Err(error) => tracing::error!("stopping: {error:#}"),
-            }
+            signals.received().await;
+            tracing::info!("stopping; containers keep running");
             stopping.stop();
         });
         let ended = vctl_agent::run(config, Hooks { dns }, tasks.clone()).await;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use vctl_agent::PodCidr;
 use vctl_runtime::tasks::Tasks;
 use vctl_syncer::hub::Hub;
 
@@ -29,7 +30,7 @@ pub(crate) struct LocalWorker {
     pub(crate) socket: PathBuf,
     pub(crate) ca_file: PathBuf,
     pub(crate) netns: Option<String>,
-    pub(crate) pod_cidr: String,
+    pub(crate) pod_cidr: PodCidr,
     pub(crate) name: String,
     /// Where the agent's traces go, as the server's.
     pub(crate) otlp_endpoint: Option<String>,
@@ -110,7 +111,7 @@ impl LocalWorker {
         let mut command = std::process::Command::new(std::env::current_exe().context("finding this program")?);
         command
             .arg("agent")
-            .args(["--name", &self.name, "--pod-cidr", &self.pod_cidr])
+            .args(["--name", &self.name, "--pod-cidr", &self.pod_cidr.to_string()])
             .arg("--state-dir")
             .arg(&self.state_dir)
             .arg("--server")

@@ -15,6 +15,7 @@ mod platform_tokens;
 mod pod_streams;
 mod renderer;
 mod router;
+mod signals;
 mod store;
 mod traces;
 mod up;

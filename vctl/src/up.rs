@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
+use vctl_agent::PodCidr;
 use vctl_api::rest::{self, ServerFile};
 use vctl_portal::{JobsConfig, OidcConfig, Portal, PortalConfig, ports};
 use vctl_runtime::{
@@ -40,6 +41,7 @@ use crate::{
     platform_tokens::PlatformTokens,
     pod_streams::Streams,
     renderer, router,
+    signals::Signals,
     store::StoreArgs,
     traces::TracesArgs,
     virtual_api::NodeApi,
@@ -79,7 +81,7 @@ pub(crate) struct Up {
     worker_netns: Option<String>,
     /// Range of the local worker's pod addresses
     #[arg(long, value_name = "CIDR", default_value = "10.200.1.0/24")]
-    pod_cidr: String,
+    pod_cidr: PodCidr,
     #[command(flatten)]
     store: StoreArgs,
     /// Directory with further templates
@@ -134,6 +136,8 @@ impl Up {
 
     async fn run_logged(self, global: &Global) -> Result<()> {
         serve::install_crypto_provider();
+        // From here on a request to end is heard, also while everything starts.
+        let mut signals = Signals::listen()?;
         // Whatever is wrong with the settings is told before anything is made or bound.
         if self.workers == WorkersKind::Podman {
             local_worker::check(self.worker_netns.as_deref())?;
@@ -155,11 +159,19 @@ impl Up {
         let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
         // The store first: its lock says whether another server has this directory.
-        let opened = settings.open(&data, &tasks).await?;
+        let opened = tokio::select! {
+            opened = settings.open(&data, &tasks) => opened?,
+            // It may wait for a database for long; nothing has been made that others see.
+            () = signals.received() => {
+                tracing::info!("stopping before anything was served");
+                tasks.shutdown(SHUTDOWN_LIMIT).await;
+                return Ok(());
+            }
+        };
         let served = self.serve(&data, opened.store.clone(), oidc, audit_policy, &tasks).await;
         let ended = match &served {
             Ok(_) => tokio::select! {
-                signalled = signal() => signalled,
+                () = signals.received() => Ok(()),
                 // Another server has taken the database over: nothing here is true any more.
                 ended = opened.store.ended() => ended.map_err(Into::into),
             },
@@ -300,7 +312,7 @@ impl Up {
                 socket,
                 ca_file: certificates.server_ca_file.clone(),
                 netns: self.worker_netns.clone(),
-                pod_cidr: self.pod_cidr.clone(),
+                pod_cidr: self.pod_cidr,
                 name: WORKER.to_owned(),
                 otlp_endpoint: self.traces.otlp_endpoint.clone(),
                 hub,
@@ -363,16 +375,6 @@ fn announce(data: &DataDir, ca_file: &Path, listen: SocketAddr, url: &str) -> Re
         token_file: data.token_file().display().to_string(),
     };
     write_private(&data.server_file(), &serde_json::to_vec_pretty(&file)?)
-}
-
-/// Waits for SIGINT or SIGTERM.
-pub(crate) async fn signal() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for SIGINT"),
-        _ = terminate.recv() => Ok(()),
-    }
 }
 
 /// The workers as the portal shows them.

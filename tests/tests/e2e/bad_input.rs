@@ -132,7 +132,8 @@ fn options_of_the_server() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let refused = |args: &[&str], parts: &[&str]| -> Result<()> {
         let mut command = Command::new("timeout");
-        command.arg("30").arg(vctl_binary()?).args(["up", "--workers", "none", "--data-dir"]).arg(dir.path().join("d"));
+        command.arg("30").arg(vctl_binary()?).args(["up", "--data-dir"]).arg(dir.path().join("d"));
+        command.args(if args.contains(&"--workers") { [""; 0].as_slice() } else { &["--workers", "none"] });
         command.args(args).stdin(Stdio::null());
         let output = finish(command)?;
         ensure!(!output.stdout.contains("workloads keep running"), "{}", output.stdout);
@@ -151,6 +152,15 @@ fn options_of_the_server() -> Result<()> {
     let key = |command| [&local[..], &["--encryption-key-command", command]].concat();
     refused(&key("false"), &["--encryption-key-command", "exit status: 1", "nothing on standard error"])?;
     refused(&key("echo no vault >&2; exit 7"), &["exit status: 7", "no vault"])?;
+    let podman = |args: &[&'static str]| [&local[..], &["--workers", "podman"], args].concat();
+    refused(
+        &podman(&["--worker-netns", "vt-nowhere"]),
+        &["no network namespace vt-nowhere", "ip netns add vt-nowhere"],
+    )?;
+    refused(&[&local[..], &["--worker-netns", "vt-nowhere"]].concat(), &["--worker-netns is for --workers podman"])?;
+    for cidr in ["10.77.3.0", "10.77.3.0/33", "nonsense", "fd00::/64"] {
+        refused(&podman(&["--pod-cidr", cidr]), &["--pod-cidr", cidr])?;
+    }
     ensure!(!dir.path().join("d").join("vctl.db").exists(), "something was made");
     // What begins to serve and cannot: the same.
     let taken = std::net::TcpListener::bind("127.0.0.1:0")?;

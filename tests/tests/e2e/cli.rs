@@ -1,6 +1,6 @@
 //! The command line as scripts and people meet it: exit codes, formats, dry runs, completion, manual pages, `kubectl vctl`.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -8,6 +8,7 @@ use vctl_tests::{
     kubectl::{self, Output, finish},
     platform::{Platform, Workers, vctl_binary},
     tmux::Tmux,
+    wait,
 };
 
 /// Runs a command that must end with this code; what it wrote.
@@ -50,6 +51,76 @@ fn exit_codes() -> Result<()> {
     ensure!(code(&platform, &["connect", "alpha", "--", "sh", "-c", "exit 7"], 7).is_ok(), "that of the command");
     platform.stop_server()?;
     ensure!(code(&platform, &["list"], 6)?.stderr.contains("vctl up"), "it says what to do");
+    Ok(())
+}
+
+/// Its pod becomes ready after three seconds.
+const LATER: &str = "
+apiVersion: vctl.dev/v1
+kind: Template
+name: later
+version: 1.0.0
+title: Ready later
+description: One workload that takes its time.
+";
+const LATER_MANIFEST: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {vctl.dev/sim-ready-after: 3s}}
+    spec: {containers: [{name: web, image: registry.example/web}]}
+";
+
+/// `--no-wait` answers while the environment is being made, which simulated pods hold up as long as their annotation says; `vctl connect`
+/// without a command is a shell.
+#[test]
+fn create_without_waiting_and_a_shell() -> Result<()> {
+    let platform = Platform::start_with(Workers::Simulated, &[("later", LATER, LATER_MANIFEST)])?;
+    let output = code(&platform, &["create", "e", "--template", "later", "--no-wait", "-o", "json"], 0)?;
+    let asked: Value = serde_json::from_str(&output.stdout)?;
+    ensure!(asked["name"] == "e" && asked["phase"] == "Creating", "{asked}");
+    wait::until("it is ready", Duration::from_mins(1), || {
+        let now = platform.vctl(&["get", "e", "-o", "json"]).and_then(Output::ok).map_err(|e| format!("{e:#}"))?;
+        let now: Value = serde_json::from_str(&now).map_err(|e| e.to_string())?;
+        if now["phase"] == "Ready" { Ok(()) } else { Err(now.to_string()) }
+    })?;
+    let pods: Value = serde_json::from_str(&platform.kubectl("1.33", "e")?.ok(&["get", "pods", "-o", "json"])?)?;
+    let status = &pods["items"][0]["status"];
+    let ready = status["conditions"].as_array().and_then(|all| all.iter().find(|c| c["type"] == "Ready"));
+    let time = |value: &Value| -> Result<jiff::Timestamp> { Ok(value.as_str().context("a time")?.parse()?) };
+    let took = time(&ready.context("a condition")?["lastTransitionTime"])? - time(&status["startTime"])?;
+    ensure!(took.get_seconds() >= 3, "ready after {took}: {status}");
+    let said = code(&platform, &["create", "f", "--template", "blank", "--no-wait"], 0)?;
+    ensure!(said.stdout == "environment f is being created; see `vctl get f`\n", "{}", said.stdout);
+
+    let shell = platform.scratch().join("shell");
+    let kubectl = kubectl::binary("1.33")?;
+    std::fs::write(
+        &shell,
+        format!(
+            "#!/bin/sh\necho \"$# $VCTL_ENVIRONMENT $KUBECONFIG\"\n{} get deployments -o name\nexit 5\n",
+            kubectl.display()
+        ),
+    )?;
+    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let mut command = platform.vctl_command(&["connect", "e"])?;
+    command.env("SHELL", &shell);
+    let output = finish(command)?;
+    ensure!(output.code == 5, "that of the shell: {output:?}");
+    ensure!(output.stderr == "KUBECONFIG is set to environment e; leave with `exit`\n", "{output:?}");
+    let (first, rest) = output.stdout.split_once('\n').context("lines")?;
+    let kubeconfig = first.strip_prefix("0 e ").with_context(|| first.to_owned())?;
+    ensure!(rest == "deployment.apps/web\n", "{output:?}");
+    ensure!(!std::path::Path::new(kubeconfig).exists(), "{kubeconfig} goes with the shell");
+    // Without one of one's own it is /bin/sh, which reads what there is to read.
+    let mut command = platform.vctl_command(&["connect", "e"])?;
+    command.env_remove("SHELL").stdin(std::process::Stdio::from(std::fs::File::open("/dev/null")?));
+    ensure!(finish(command)?.code == 0, "an empty session");
+    let nothing = platform.vctl(&["connect", "nobody"])?.refused()?;
+    ensure!(!nothing.contains("KUBECONFIG is set"), "{nothing}");
     Ok(())
 }
 

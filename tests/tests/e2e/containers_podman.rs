@@ -1,14 +1,14 @@
 //! Real containers on a Podman worker.
 
-use std::{io::Read as _, process::Stdio, time::Duration};
+mod streams;
+
+use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use vctl_tests::{
-    background::Background,
     image,
     kubectl::Kubectl,
     platform::{Platform, Workers},
-    tmux::Tmux,
     wait,
 };
 
@@ -42,128 +42,6 @@ pub(crate) fn ready(k: &Kubectl, pod: &str) -> Result<()> {
     k.ok(&["wait", "--for=condition=Ready", &format!("pod/{pod}"), "--timeout=60s"])
         .map(drop)
         .with_context(|| k.run(&["describe", "pod", pod]).map(|o| o.stdout).unwrap_or_default())
-}
-
-#[test]
-fn podman_streams_with_spdy_and_websocket() -> Result<()> {
-    let platform = platform()?;
-    platform.create("dev", "blank", &[])?;
-    // 1.27 speaks SPDY only; 1.33 websockets.
-    let k = platform.kubectl("1.33", "dev")?;
-    k.apply(&pod("shell", "echo started; trap 'exit 0' TERM; mkdir -p /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w; while :; do sleep 1; done"))?;
-    ready(&k, "shell")?;
-    for minor in ["1.27", "1.28", "1.31", "1.33"] {
-        let k = platform.kubectl(minor, "dev")?;
-        streams(&platform, &k).with_context(|| format!("kubectl {minor}"))?;
-    }
-    Ok(())
-}
-
-fn streams(platform: &Platform, k: &Kubectl) -> Result<()> {
-    // As many times as this has run.
-    ensure!(k.ok(&["logs", "shell"])?.lines().all(|line| line == "started"), "logs");
-    assert_eq!(k.ok(&["logs", "shell", "--tail=1"])?, "started\n");
-    // -f goes on with what comes.
-    let mut follow = Background::start(k.command(&["logs", "-f", "shell", "--tail=1"]), "follow", platform.scratch())?;
-    follow.until_printed("\n", LIMIT)?;
-    k.ok(&["exec", "shell", "--", "sh", "-c", "echo started > /proc/1/fd/1"])?;
-    wait::until("the new line", LIMIT, || match follow.printed() {
-        Ok(text) if text == "started\nstarted\n" => Ok(()),
-        other => Err(format!("{other:?}")),
-    })?;
-    follow.kill()?;
-    assert_eq!(k.ok(&["exec", "shell", "--", "echo", "hello"])?, "hello\n");
-    // kubernetes: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go (an ExitError: its text and its code).
-    let failed = k.run(&["exec", "shell", "--", "sh", "-c", "echo oops >&2; exit 3"])?;
-    assert_eq!((failed.code, failed.stderr.as_str()), (3, "oops\ncommand terminated with exit code 3\n"));
-    let mut command = k.command(&["exec", "-i", "shell", "--", "wc", "-c"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    let sent = vec![b'x'; 300_000];
-    std::io::Write::write_all(&mut child.stdin.take().context("piped")?, &sent)?;
-    let output = child.wait_with_output()?;
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "300000", "{}", String::from_utf8_lossy(&output.stderr));
-    // A terminal: `script` gives kubectl one.
-    let mut command = std::process::Command::new("script");
-    let inner = k.command(&["exec", "-it", "shell", "--", "sh", "-c", "tty && stty size"]);
-    let line: Vec<String> = std::iter::once(inner.get_program().to_string_lossy().into_owned())
-        .chain(inner.get_args().map(|a| format!("'{}'", a.to_string_lossy())))
-        .collect();
-    command.args(["-qec", &line.join(" "), "/dev/null"]).stdin(Stdio::null());
-    for (key, value) in inner.get_envs() {
-        if let Some(value) = value {
-            command.env(key, value);
-        }
-    }
-    let terminal = vctl_tests::kubectl::finish(command)?;
-    ensure!(terminal.code == 0 && terminal.stdout.contains("/dev/pts/"), "{terminal:?}");
-    // cp goes through exec and tar.
-    let file = platform.scratch().join("copied");
-    std::fs::write(&file, "copied text")?;
-    k.ok(&["cp", file.to_str().unwrap_or_default(), "shell:/tmp/copied"])?;
-    assert_eq!(k.ok(&["exec", "shell", "--", "cat", "/tmp/copied"])?, "copied text");
-    let back = platform.scratch().join("back");
-    k.ok(&["cp", "shell:/tmp/copied", back.to_str().unwrap_or_default()])?;
-    assert_eq!(std::fs::read_to_string(&back)?, "copied text");
-    interactive(platform, k)?;
-    port_forward(k)
-}
-
-/// A shell in the pod from a real terminal: what is typed is answered, the size follows, and its exit code is kubectl's.
-fn interactive(platform: &Platform, k: &Kubectl) -> Result<()> {
-    let command = k.command(&["exec", "-it", "shell", "--", "sh"]);
-    let line: Vec<_> =
-        std::iter::once(command.get_program()).chain(command.get_args()).map(|a| a.to_string_lossy()).collect();
-    let value = |name: &str| {
-        let of = command.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value);
-        of.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default()
-    };
-    let (home, kubeconfig) = (value("HOME"), value("KUBECONFIG"));
-    let tmux = Tmux::start(platform.scratch(), &[("HOME", &home), ("KUBECONFIG", &kubeconfig)])?;
-    tmux.line(&line.join(" "))?;
-    tmux.until("the prompt", |s| s.contains(" #\n"))?;
-    tmux.line("tty; echo $((6 * 7)) is the answer; stty size")?;
-    tmux.until("the answers", |s| {
-        s.contains("/dev/pts/") && s.contains("\n42 is the answer") && s.contains("\n30 120")
-    })?;
-    tmux.resize(100, 20)?;
-    // The new size may come after the first look at it.
-    tmux.line("while [ \"$(stty size)\" != '20 100' ]; do :; done; echo smaller now")?;
-    tmux.until("the new size", |s| s.contains("\nsmaller now"))?;
-    tmux.line("exit 5")?;
-    // kubernetes: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go.
-    tmux.until("the end", |s| s.contains("\ncommand terminated with exit code 5\n$"))?;
-    tmux.line("echo code $?")?;
-    tmux.until("the code", |s| s.contains("\ncode 5\n")).map(drop)
-}
-
-fn port_forward(k: &Kubectl) -> Result<()> {
-    use std::io::{BufRead as _, BufReader, Write as _};
-    let mut child =
-        k.command(&["port-forward", "pod/shell", ":8080", "--address=127.0.0.1"]).stdout(Stdio::piped()).spawn()?;
-    let mut line = String::new();
-    // Kept open: kubectl ends when it cannot print.
-    let mut said = BufReader::new(child.stdout.take().context("piped")?);
-    said.read_line(&mut line)?;
-    let port: u16 = line
-        .split("127.0.0.1:")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next())
-        .and_then(|port| port.parse().ok())
-        .with_context(|| format!("port-forward said {line:?}"))?;
-    // kubernetes: staging/src/k8s.io/client-go/tools/portforward/portforward.go (listenOnPortAndAddress).
-    assert_eq!(line, format!("Forwarding from 127.0.0.1:{port} -> 8080\n"));
-    for _ in 0..3 {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        ensure!(answer.ends_with("served\n"), "{answer}");
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(())
 }
 
 #[test]
@@ -206,17 +84,44 @@ fn podman_services_names_and_isolation() -> Result<()> {
         ])?;
         ensure!(unknown.code == 6, "an unknown name must not resolve: {unknown:?}");
     }
-    // A pod of one environment does not reach a pod of the other.
-    let left = platform.kubectl("1.33", "left")?;
-    let right = platform.kubectl("1.33", "right")?;
-    let address = right.ok(&["get", "pod", "server", "-o", "jsonpath={.status.podIP}"])?;
-    let own = left.ok(&["get", "pod", "server", "-o", "jsonpath={.status.podIP}"])?;
-    let fetch =
-        |ip: &str| left.run(&["exec", "client", "--", "curl", "-sS", "--max-time", "3", &format!("http://{ip}:8080/")]);
-    assert_eq!(fetch(&own)?.ok()?.trim(), "left");
-    let across = fetch(&address)?;
-    ensure!(across.code != 0, "reached a pod of another environment: {across:?}");
+    // Service ranges overlap: the same address leads each environment to its own pod, and an address that only one has leads nowhere in
+    // the other, as no pod of one environment reaches a pod of the other.
+    for environment in ["left", "right"] {
+        let k = platform.kubectl("1.33", environment)?;
+        k.apply(&service("same", SAME))?;
+        k.apply(&service("own", if environment == "left" { LEFT } else { RIGHT }))?;
+    }
+    for (environment, other, own, others) in [("left", "right", LEFT, RIGHT), ("right", "left", RIGHT, LEFT)] {
+        let (k, other) = (platform.kubectl("1.33", environment)?, platform.kubectl("1.33", other)?);
+        let fetch = |address: &str| {
+            k.run(&["exec", "client", "--", "curl", "-sS", "--max-time", "5", &format!("http://{address}/")])
+        };
+        let pod = |k: &Kubectl| k.ok(&["get", "pod", "server", "-o", "jsonpath={.status.podIP}:8080"]);
+        for address in [SAME, own, &pod(&k)?] {
+            wait::until(&format!("{address} in {environment}"), LIMIT, || {
+                let output = fetch(address).map_err(|e| e.to_string())?;
+                if output.stdout.trim() == environment { Ok(()) } else { Err(format!("{output:?}")) }
+            })?;
+        }
+        for address in [others, &pod(&other)?] {
+            let across = fetch(address)?;
+            ensure!(across.code != 0 && across.stdout.is_empty(), "reached {address} from {environment}: {across:?}");
+        }
+    }
     Ok(())
+}
+
+/// An address that both environments have given to a Service.
+const SAME: &str = "10.96.77.1";
+/// Addresses that only one has.
+const LEFT: &str = "10.96.77.2";
+const RIGHT: &str = "10.96.77.3";
+
+fn service(name: &str, address: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\n\
+         spec: {{clusterIP: {address}, selector: {{app: server}}, ports: [{{port: 80, targetPort: 8080}}]}}\n"
+    )
 }
 
 #[test]
@@ -233,6 +138,10 @@ fn podman_volumes_probes_and_restarts() -> Result<()> {
     assert_eq!(cat("/password/word")?, "hush");
     assert_eq!(cat("/shared/from-init")?, "prepared\n");
     assert_eq!(cat("/info/name")?, "volumes");
+    // One file of a volume, and a directory in one.
+    assert_eq!(cat("/etc/color")?, "blue");
+    k.ok(&["exec", "volumes", "-c", "main", "--", "sh", "-c", "echo written > /part/file"])?;
+    assert_eq!(cat("/shared/volumes/part/file")?, "written\n");
     let env = k.ok(&["exec", "volumes", "-c", "main", "--", "env"])?;
     for expected in ["COLOR=blue", "GREETING=blue sky", "LITERAL=$(COLOR)", "POD=volumes", "KUBERNETES_SERVICE_HOST="] {
         ensure!(env.contains(expected), "lacks {expected}:\n{env}");
@@ -246,6 +155,8 @@ fn podman_volumes_probes_and_restarts() -> Result<()> {
         let now = cat("/settings/color").map_err(|e| format!("{e:#}"))?;
         if now == "red" { Ok(()) } else { Err(now) }
     })?;
+    // As on a real cluster, one that is mounted alone does not follow.
+    assert_eq!(cat("/etc/color")?, "blue");
     // A container that fails is started again, with the previous log kept.
     k.apply(&pod("failing", "echo run; sleep 1; exit 4"))?;
     wait::until("a restart", LIMIT, || {
@@ -353,6 +264,8 @@ spec:
     - {name: settings, mountPath: /settings}
     - {name: password, mountPath: /password}
     - {name: info, mountPath: /info}
+    - {name: settings, mountPath: /etc/color, subPath: color}
+    - {name: shared, mountPath: /part, subPathExpr: $(POD)/part}
   - name: second
     image: localhost/vctl-busybox:latest
     imagePullPolicy: IfNotPresent

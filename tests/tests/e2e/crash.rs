@@ -1,6 +1,7 @@
 //! What survives `kill -9` and SIGTERM.
 
 mod podman;
+mod starting;
 mod terminated_podman;
 
 use std::collections::BTreeMap;

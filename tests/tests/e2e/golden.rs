@@ -74,6 +74,8 @@ fn all(minor: &str) -> Result<()> {
     t.deletion().context("deletion")
 }
 
+mod containers_podman;
+
 struct Test {
     k: Kubectl,
     golden: Golden,
@@ -127,10 +129,8 @@ impl Test {
         self.same("wait-jsonpath", &["wait", "--for=jsonpath={.data.color}=blue", "cm/settings", "--timeout=30s"])?;
         self.refused("wait-timeout", &["wait", "--for=jsonpath={.data.color}=red", "cm/settings", "--timeout=1s"])?;
         self.same("get-all", &["get", "all", "-o", "wide"])?;
-        self.same(
-            "get-nodes",
-            &["get", "nodes", "-o", "custom-columns=NAME:.metadata.name,OS:.status.nodeInfo.operatingSystem"],
-        )?;
+        self.same("get-nodes", &["get", "nodes"])?;
+        self.same("get-nodes-wide", &["get", "nodes", "-o", "wide"])?;
         self.same("get-configmap-yaml", &["get", "configmap", "made", "-o", "yaml"])?;
         self.same("get-labels", &["get", "services,deployments", "-l", "app=web", "--show-labels"])?;
         self.piped("get-none", &["get", "pods", "-n", "kube-public"], "", 0)?;
@@ -165,6 +165,10 @@ impl Test {
         self.same("describe-deployment", &["describe", "deployment", "web"])?;
         self.same("describe-replicaset", &["describe", "replicaset", "-l", "app=web"])?;
         self.same("describe-pod", &["describe", "pod", "-l", "app=web"])?;
+        // There are no Leases of nodes here (docs/compatibility.md).
+        let node = k.ok(&["describe", "node", "local"])?;
+        let node: Vec<&str> = node.lines().filter(|line| !line.starts_with("Lease:")).collect();
+        self.golden.check("describe-node", &(node.join("\n") + "\n"))?;
         self.same("describe-service", &["describe", "service", "web"])?;
         self.same("describe-configmap", &["describe", "configmap", "settings"])?;
         self.same("describe-namespace", &["describe", "namespace", "default"])?;
@@ -236,7 +240,17 @@ impl Test {
         self.same("rollout-history-undone", &["rollout", "history", "deployment/web"])?;
         self.refused("rollout-undo-missing", &["rollout", "undo", "deployment/web", "--to-revision=17"])?;
         self.same("rollout-restart", &["rollout", "restart", "deployment/web"])?;
-        k.ok(&["rollout", "status", "deployment/web", "--timeout=30s"]).map(drop)
+        k.ok(&["rollout", "status", "deployment/web", "--timeout=30s"])?;
+        // One that goes on for longer than anybody waits.
+        k.apply(
+            &WEB.replace("web", "slow").replace(
+                "labels: {app: slow}}\n",
+                "labels: {app: slow}, annotations: {vctl.dev/sim-ready-after: 1h}}\n",
+            ),
+        )?;
+        k.ok(&["wait", "--for=jsonpath={.status.updatedReplicas}=1", "deployment/slow", "--timeout=30s"])?;
+        self.piped("rollout-status-waiting", &["rollout", "status", "deployment/slow", "--timeout=1s"], "", 1)?;
+        k.ok(&["delete", "deployment", "slow"]).map(drop)
     }
 
     fn deletion(&self) -> Result<()> {

@@ -93,9 +93,9 @@ fn create_and_get(k: &Kubectl) -> Result<()> {
          web-<hash>-<id>  1/1  Running  0  <age>\n\
          web-<hash>-<id>  1/1  Running  0  <age>\n"
     );
-    let wide = k.ok(&["get", "pods", "-o", "wide", "--no-headers"])?;
+    let wide = k.ok(&["get", "pods", "-o", "wide"])?;
     ensure!(
-        normal(&wide).lines().all(
+        normal(&wide).lines().skip(1).all(
             |l| l.starts_with("web-<hash>-<id>  1/1  Running  0  <age>  <ip>  ") && l.ends_with("  <none>  <none>")
         ),
         "{wide}"

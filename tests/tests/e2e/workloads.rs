@@ -322,7 +322,7 @@ fn cron_job(k: &Kubectl) -> Result<()> {
     let table = normal(&k.ok(&["get", "cronjob", "tick"])?);
     ensure!(
         table.starts_with(
-            "NAME  SCHEDULE  TIMEZONE  SUSPEND  ACTIVE  LAST SCHEDULE  AGE\ntick  @every <age>  Europe/Berlin  True  "
+            "NAME  SCHEDULE  TIMEZONE  SUSPEND  ACTIVE  LAST SCHEDULE  AGE\ntick  @every 1s  Europe/Berlin  True  "
         ),
         "{table}"
     );

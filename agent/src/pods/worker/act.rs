@@ -196,14 +196,15 @@ impl Worker {
             record.image_id.clone_from(&image.id);
         }
         self.record.save(&self.dir).map_err(|e| create(e.to_string()))?;
-        self.event(false, "Created", format!("Created container: {name}"), name);
+        // Texts as kubelets have had them since 1.35: which container it is, is in the event's field path.
+        self.event(false, "Created", "Container created", name);
         self.ctx.podman.start(&id).await.map_err(|e| ("RunContainerError", e.to_string()))?;
         drop(mounts);
         let record = self.record.container_mut(name);
         record.start_error = None;
         record.retry_at_ms = 0;
         record.phase = Phase::Running { started_ms: now };
-        self.event(false, "Started", format!("Started container {name}"), name);
+        self.event(false, "Started", "Container started", name);
         self.running(name, now, false);
         if let Some(hook) = container.post_start.clone() {
             self.live.hooks.insert(name.clone());
@@ -330,7 +331,7 @@ async fn image(ctx: &Context, pod: &Pod, container: &Container) -> Result<String
     // Images under localhost/ were built here: there is no registry to ask.
     let always = container.image_pull_policy == "Always" && !name.starts_with("localhost/");
     if here.is_some() && !always {
-        return Ok(format!("Container image \"{name}\" already present on machine"));
+        return Ok(format!("Container image \"{name}\" already present on machine and can be accessed by the pod"));
     }
     if container.image_pull_policy == "Never" {
         return Err((
