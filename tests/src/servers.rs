@@ -214,7 +214,7 @@ impl Redis {
 }
 
 /// What [`HttpServer`] is: `user:right` by basic authentication, or 401.
-const HTTP: &str = r#"
+const HTTP: &str = r"
 import base64, http.server, ssl, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -229,7 +229,7 @@ if len(sys.argv) > 1:
     server.socket = context.wrap_socket(server.socket, server_side=True)
 print('port', server.server_port, '.', flush=True)
 server.serve_forever()
-"#;
+";
 
 /// The HTTP server of Python: user `app` with the password `right`.
 pub struct HttpServer {
