@@ -35,6 +35,7 @@ pub struct Project {
 /// Body of `POST /api/v1/projects`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 #[schemars(extend("examples" = [{"name": "web", "title": "The web team", "quota": {"environments": 10}}]))]
 pub struct CreateProject {
     /// The name asked for: a DNS-1123 label.
@@ -48,6 +49,7 @@ pub struct CreateProject {
 /// What can be set of a project; body of `PUT /api/v1/projects/NAME`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct ProjectSettings {
     /// One line for lists.
     #[serde(default)]
@@ -258,6 +260,7 @@ pub struct Team {
 /// What can be set of a team; body of `PUT /api/v1/teams/NAME`, which makes it when it is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 #[schemars(extend("examples" = [{"title": "Shop", "users": [], "groups": ["shop"]}]))]
 pub struct TeamSettings {
     /// One line for lists.
@@ -292,6 +295,7 @@ pub struct Role {
 /// What can be set of a role; body of `PUT /api/v1/roles/NAME`, which makes it when it is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 #[schemars(extend("examples" = [{"title": "Looks on", "rules": ["environments.list", "environments.get"]}]))]
 pub struct RoleSettings {
     /// One line for lists.
@@ -304,6 +308,7 @@ pub struct RoleSettings {
 /// What can be set of the platform; body of `PUT` and answer of `GET /api/v1/platform`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct Platform {
     /// Who has which role everywhere.
     #[serde(default)]

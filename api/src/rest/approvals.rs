@@ -69,6 +69,7 @@ pub struct LargerThan {
 /// What can be set of a rule: everything that is said must hold for it to count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct ApprovalRuleSettings {
     /// One line for lists, and for those who have to wait.
     #[serde(default)]

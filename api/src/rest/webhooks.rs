@@ -23,6 +23,7 @@ pub struct Webhook {
 /// What can be set of a webhook; body of `PUT /api/v1/webhooks/NAME`, which makes it when it is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(deny_unknown_fields)]
 pub struct WebhookSettings {
     /// An address: `https://..`.
     #[schemars(length(max = 2000))]

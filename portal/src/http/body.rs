@@ -1,5 +1,7 @@
 //! Reads JSON bodies and writes JSON answers with entity tags.
 
+mod fields;
+
 use std::{marker::PhantomData, time::Duration};
 
 use axum::{
@@ -31,7 +33,7 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// A JSON body; a wrong one says where it is wrong.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Serialize> FromRequest<S> for JsonBody<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Serialize + JsonSchema> FromRequest<S> for JsonBody<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
@@ -55,8 +57,12 @@ impl<S: Send + Sync, T: DeserializeOwned + Serialize> FromRequest<S> for JsonBod
 }
 
 /// Reads a body. What is no JSON is a bad request; what is JSON and not what is asked for cannot be processed (RFC 9110, 15.5.21).
-fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Error> {
+fn read<T: DeserializeOwned + Serialize + JsonSchema>(bytes: &[u8]) -> Result<T, Error> {
     let wrong = |why: String| Error::invalid("invalid-body", format!("the body is not what this takes: {why}"));
+    let sent: Option<Value> = serde_json::from_slice(bytes).ok();
+    if let Some(sent) = &sent {
+        fields::check::<T>(sent)?;
+    }
     let value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
         Err(e) => {
@@ -73,7 +79,7 @@ fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Error> {
             again.ok_or_else(|| wrong(e.to_string()))?
         }
     };
-    if let Ok(sent) = serde_json::from_slice(bytes) {
+    if let Some(sent) = sent {
         let read = serde_json::to_value(&value).map_err(|e| Error::Internal(e.to_string()))?;
         if let Some(misread) = misread(&sent, &read) {
             return Err(wrong(misread));

@@ -106,6 +106,49 @@ fn every_operation_says_who_may_call_it_and_what_it_answers() {
     }
 }
 
+/// Every object with fields that a schema has in it, by where it is; references are followed.
+fn objects<'a>(
+    document: &'a Value,
+    schema: &'a Value,
+    place: &str,
+    seen: &mut BTreeSet<String>,
+    open: &mut Vec<String>,
+) {
+    if !schema.is_object() {
+        return;
+    }
+    if let Some(reference) = schema["$ref"].as_str() {
+        if seen.insert(reference.to_owned()) {
+            let named = document.pointer(reference.trim_start_matches('#')).expect("a schema");
+            objects(document, named, reference, seen, open);
+        }
+        return;
+    }
+    if schema["properties"].is_object() && schema["additionalProperties"] != false {
+        open.push(place.to_owned());
+    }
+    let inner = schema["properties"].as_object().into_iter().flatten().map(|(_, inner)| inner);
+    let of = ["anyOf", "oneOf", "allOf"].iter().filter_map(|of| schema[of].as_array()).flatten();
+    for inner in inner.chain(of).chain([&schema["items"], &schema["additionalProperties"]]) {
+        objects(document, inner, place, seen, open);
+    }
+}
+
+#[test]
+fn a_body_has_no_fields_that_its_schema_does_not_name() {
+    let document = openapi_document("1.2.3");
+    let (mut seen, mut open, mut bodies) = (BTreeSet::new(), Vec::new(), 0);
+    for (method, path, operation) in operations(&document) {
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        if !schema.is_null() && !UNDESCRIBED.contains(&path) {
+            bodies += 1;
+            objects(&document, schema, &format!("{method} {path}"), &mut seen, &mut open);
+        }
+    }
+    assert!(bodies > 25, "{bodies}");
+    assert_eq!(open, [""; 0], "#[schemars(deny_unknown_fields)], so that a misspelt field is an error");
+}
+
 #[tokio::test]
 async fn every_error_is_a_problem_document() {
     let world = World::new();

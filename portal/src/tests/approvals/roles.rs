@@ -34,7 +34,7 @@ async fn a_role_counts_for_its_time_and_gives_nothing_that_outlasts_it() {
 
     // Nothing that would outlast it: no member, no share, no keys, no role for somebody else.
     let (_, project) = world.call_as(dev, "GET", "/api/v1/projects/web", None).await;
-    let mut settings = project.clone();
+    let mut settings = json!({"members": project["members"]});
     settings["members"].as_array_mut().expect("members").push(json!({"kind": "user", "name": "dev", "role": "admin"}));
     let (status, problem) = world.call_as(dev, "PUT", "/api/v1/projects/web", Some(settings)).await;
     assert_eq!(status, S::FORBIDDEN, "{problem}");

@@ -49,6 +49,30 @@ async fn a_method_that_is_not_there_is_told_the_ones_that_are_to_everybody_alike
 }
 
 #[tokio::test]
+async fn a_field_that_is_not_there_is_an_error_and_changes_nothing() {
+    let world = World::new();
+    for (method, path, body, near) in [
+        ("POST", "/api/v1/projects", r#"{"name": "web", "allowedTemplate": ["team-x"]}"#, "allowedTemplates"),
+        ("PUT", "/api/v1/projects/default", r#"{"titel": "Web"}"#, "title"),
+        ("PUT", "/api/v1/projects/default", r#"{"environmentQuota": {"cpus": "4"}}"#, "cpu"),
+        ("PUT", "/api/v1/teams/ops", r#"{"user": ["ann"]}"#, "users"),
+        ("PUT", "/api/v1/roles/ops", r#"{"rules": ["*"], "tittle": "Ops"}"#, "title"),
+        ("PUT", "/api/v1/platform", r#"{"memberQuota": {}}"#, "members"),
+        ("PUT", "/api/v1/approval-rules/large", r#"{"approval": 2}"#, "approvals"),
+        ("PUT", "/api/v1/webhooks/chat", r#"{"url": "https://hooks.example.com/", "event": ["approval.*"]}"#, "events"),
+        ("POST", "/api/v1/environments", r#"{"name": "e", "template": "blank", "parameter": {}}"#, "parameters"),
+    ] {
+        let (status, _, problem) = with(&world, method, path, &[], Some(body)).await;
+        assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-body")), "{body}: {problem}");
+        assert!(problem["detail"].as_str().expect("text").contains("there is no field"), "{problem}");
+        assert_eq!(problem["nearest"][0], near, "{problem}");
+    }
+    let (_, _, platform) = with(&world, "GET", "/api/v1/platform", &[], None).await;
+    let (status, _, problem) = with(&world, "PUT", "/api/v1/platform", &[], Some(&platform.to_string())).await;
+    assert_eq!(status, StatusCode::OK, "what is answered can be sent back: {problem}");
+}
+
+#[tokio::test]
 async fn a_body_of_another_form_is_told_apart_from_what_is_no_json() {
     let world = World::new();
     world.create("env", "blank").await;
