@@ -90,7 +90,8 @@ fn is_open(state: ApprovalState) -> bool {
 /// # Errors
 /// [`Error::Invalid`] for one that is too long, and, where there has to be one, for none.
 fn text(what: &str, given: &str, needed: bool) -> Result<String, Error> {
-    let text = given.trim();
+    // What nobody sees says nothing.
+    let text = if given.chars().all(is_invisible) { "" } else { given.trim() };
     if needed && text.is_empty() {
         return Err(Error::invalid("invalid-reason", format!("say why: the {what} is empty")));
     }
@@ -101,4 +102,24 @@ fn text(what: &str, given: &str, needed: bool) -> Result<String, Error> {
         ));
     }
     Ok(text.to_owned())
+}
+
+/// Whether a character leaves no trace where it is shown: spaces, control and format characters, fillers.
+fn is_invisible(c: char) -> bool {
+    c.is_whitespace()
+        || c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'
+                | '\u{1160}'
+                | '\u{17b4}'
+                | '\u{17b5}'
+                | '\u{3164}'
+                | '\u{ffa0}'
+        )
+        || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{2800}' | '\u{e0000}'..='\u{e0fff}')
 }

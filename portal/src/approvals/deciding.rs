@@ -15,7 +15,10 @@ use super::{
     text,
 };
 use crate::{
-    access::{documents::GrantDoc, policy::Permit},
+    access::{
+        documents::GrantDoc,
+        policy::{Permit, Policy},
+    },
     audit::{Subject, entry},
     documents::{Stored, put, remove},
     environments::{CONFLICT_TRIES, Caller},
@@ -59,6 +62,9 @@ impl Approvals {
                 }
             }
             Moment { permit, policy: &policy, rules: &rules }.may_decide(doc).map_err(Error::Forbidden)?;
+            if let Some(message) = self.drop_what_counts_no_more(doc, &policy, &rules).await? {
+                doc.message = message;
+            }
             doc.decisions.push(decision(caller, now, Verdict::Approve, &comment));
             let granted = doc.approvals().count() >= usize::try_from(doc.approvals_needed).unwrap_or(usize::MAX);
             let mut more = Vec::new();
@@ -94,6 +100,31 @@ impl Approvals {
             }
         }
         Err(changing(id))
+    }
+
+    /// Takes out the approvals of those who are not among those who decide any more: who has lost that right has no say. The audit trail
+    /// keeps them. What is to be told of it; none when all count.
+    async fn drop_what_counts_no_more(
+        &self,
+        doc: &mut ApprovalDoc,
+        policy: &Policy,
+        rules: &BTreeMap<String, Stored<RuleDoc>>,
+    ) -> Result<Option<String>, Error> {
+        let mut gone = Vec::new();
+        for decision in doc.approvals() {
+            let permit = self.environments.access.permit_of(&decision.by_id).await?;
+            let may = |permit: &Permit| Moment { permit, policy, rules }.is_among_those_who_decide(doc).is_ok();
+            if !permit.as_ref().is_some_and(may) {
+                gone.push((decision.by_id.clone(), decision.by.clone()));
+            }
+        }
+        if gone.is_empty() {
+            return Ok(None);
+        }
+        let counted = doc.decisions.split_off(doc.counted_from.min(doc.decisions.len()));
+        doc.decisions.extend(counted.into_iter().filter(|d| !gone.iter().any(|(id, _)| *id == d.by_id)));
+        let gone: Vec<String> = gone.into_iter().map(|(_, by)| by).collect();
+        Ok(Some(format!("no longer counted are approvals of {}, who may not decide any more", gone.join(", "))))
     }
 
     /// Refuses a request.

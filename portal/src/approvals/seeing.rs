@@ -42,6 +42,15 @@ pub(super) struct Moment<'a> {
 impl Moment<'_> {
     /// Why the caller may not decide about a request that is held by the rules that it names.
     pub(super) fn may_decide(&self, doc: &ApprovalDoc) -> Result<(), String> {
+        self.is_among_those_who_decide(doc)?;
+        if doc.approvals().any(|d| d.by_id == self.permit.subject.user) {
+            return Err("you have approved it already; it waits for somebody else".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The same, whether or not they have approved it already.
+    pub(super) fn is_among_those_who_decide(&self, doc: &ApprovalDoc) -> Result<(), String> {
         let (permit, project) = (self.permit, doc.project.as_str());
         // A rule that is gone asks for nothing any more.
         let mut rules = doc.rules.iter().filter_map(|held| self.rules.get(&held.rule)).map(|r| &r.value.settings);
@@ -55,9 +64,6 @@ impl Moment<'_> {
         let own = doc.requested_by_id == permit.subject.user;
         if own && !(of_environment && rules.all(|r| r.allow_own)) {
             return Err("nobody decides about their own request: ask somebody else".to_owned());
-        }
-        if doc.approvals().any(|d| d.by_id == permit.subject.user) {
-            return Err("you have approved it already; it waits for somebody else".to_owned());
         }
         let given = doc.role.as_deref().and_then(|name| self.policy.role(name)).unwrap_or_default();
         let missing = given.without(role::OUTLASTING).without(permit.lasting_at(Scope::Project(project)));

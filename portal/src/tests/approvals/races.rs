@@ -103,3 +103,39 @@ async fn what_was_approved_is_carried_out_after_a_crash_once() {
     let (_, trail) = world.call("GET", "/api/v1/audit?action=environment.create", None).await;
     assert_eq!(trail["items"].as_array().map(Vec::len), Some(1));
 }
+
+#[tokio::test]
+async fn who_may_not_decide_any_more_has_not_decided() {
+    let place = Place::new().await;
+    place.rule("all", json!({"approvals": 2})).await;
+    let id = place.held("a").await;
+    let (_, first) = place.step(&place.lead, &id, "approve", json!({})).await;
+    assert_eq!(first["state"], "Pending", "{first}");
+    let member = |name: &str, role: &str| json!({"kind": "user", "name": name, "role": role});
+    let (dev, lead) = (member("dev", "developer"), member("lead", "maintainer"));
+    let others = [member("second", "maintainer"), member("boss", "admin")];
+    let project = async |more: &[Value]| {
+        let members: Vec<&Value> = others.iter().chain(more).collect();
+        let body = json!({"members": members});
+        assert_eq!(place.world.call("PUT", "/api/v1/projects/web", Some(body)).await.0, S::OK);
+    };
+    project(std::slice::from_ref(&dev)).await;
+    let (status, second) = place.step(&place.second, &id, "approve", json!({})).await;
+    assert_eq!((status, second["state"].as_str()), (S::OK, Some("Pending")), "{second}");
+    assert!(second["message"].as_str().expect("text").contains("no longer counted"), "{second}");
+    assert_eq!(second["decisions"].as_array().map(Vec::len), Some(1), "{second}");
+    // Back again, they can say what they think of it now.
+    project(&[dev, lead]).await;
+    let (_, both) = place.step(&place.lead, &id, "approve", json!({})).await;
+    assert_eq!(both["state"], "Approved", "{both}");
+}
+
+#[tokio::test]
+async fn a_reason_that_nobody_sees_is_none() {
+    let place = Place::new().await;
+    for reason in ["\u{200b}\u{2063}", " \u{3164}\u{202e}", "\u{feff}"] {
+        let body = json!({"project": "web", "reason": reason});
+        let (status, problem) = place.world.call_as(Some(&place.lead), "POST", "/api/v1/break-glass", Some(body)).await;
+        assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some("invalid-reason")), "{problem}");
+    }
+}
