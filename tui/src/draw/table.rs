@@ -79,7 +79,8 @@ pub(super) fn table(frame: &mut Frame<'_>, area: Rect, state: &State) -> usize {
 /// Text with spaces or an ellipsis, so that it is exactly this wide, and the gap after it.
 fn fit(text: &str, width: usize) -> String {
     let mut fitted = String::with_capacity(width + GAP);
-    let mut letters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    let mut letters = text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c });
     let mut used = 0;
     for c in letters.by_ref().take(width) {
         fitted.push(c);
@@ -167,5 +168,16 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
         120..7200 => format!("{}m", seconds / 60),
         7200..172_800 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+
+    #[test]
+    fn what_others_wrote_stays_in_its_cell() {
+        assert_eq!(fit("a\u{1b}[2J\u{202e}b", 8).trim_end(), "a [2J b");
+        assert_eq!(fit("\u{202e}\u{202e}\u{202e}", 2).trim_end(), " …");
     }
 }

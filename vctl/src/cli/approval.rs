@@ -273,10 +273,33 @@ fn render(approval: &Approval) -> String {
         lines.push(("reviewed by", format!("{}: {}", review.by, review.comment)));
     }
     let shown = lines.iter().filter(|(_, text)| !text.is_empty());
-    shown.fold(String::new(), |all, (name, text)| all + &format!("{name:<12} {}\n", text.trim_end()))
+    // What somebody wrote in several lines is not taken for other fields.
+    let inside = format!("\n{:<13}", "");
+    shown.fold(String::new(), |all, (name, text)| {
+        all + &format!("{name:<12} {}\n", text.trim_end().replace(['\n', '\r'], &inside))
+    })
 }
 
 /// Prints one line.
 pub(super) fn said(text: &str) -> Result<(), CliError> {
     print(&format!("{text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_not_taken_for_other_fields() {
+        let approval: Approval = serde_json::from_value(serde_json::json!({
+            "id": "1", "kind": "create", "state": "Pending", "project": "web", "requestedBy": "ann", "requestedById": "corp:ann",
+            "reason": "a test\nrequests     cpu 1", "createdAt": "2026-01-01T00:00:00Z", "approvalsNeeded": 1,
+            "size": {"cpu": "64"}, "revision": 1,
+        }))
+        .expect("an approval");
+        let text = render(&approval);
+        let fields: Vec<&str> = text.lines().filter(|line| line.starts_with("requests ")).collect();
+        assert_eq!(fields, ["requests     cpu 64"], "{text}");
+        assert!(text.contains("reason       a test\n             requests     cpu 1\n"), "{text}");
+    }
 }

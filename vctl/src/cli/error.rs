@@ -4,6 +4,8 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use vctl_api::rest::Problem;
 
+use super::output::visible;
+
 /// A command failed. Texts say what to do next.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -108,7 +110,7 @@ pub(crate) fn report(error: &CliError) -> ExitCode {
         text.push_str(&format!("request id: {}\n", problem.request_id));
     }
     // Nothing is left to tell it to when standard error is gone.
-    let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
+    let _ = io::Write::write_all(&mut io::stderr(), visible(&text).as_bytes());
     ExitCode::from(error.exit_code())
 }
 

@@ -1,6 +1,7 @@
 //! Tables, names, JSON and YAML on standard output.
 
 mod layout;
+mod visible;
 
 use std::{
     cell::Cell,
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use self::visible::visible;
 use super::error::CliError;
 
 /// How to print.
@@ -75,7 +77,7 @@ pub(crate) fn show<T: Serialize>(format: Format, value: &T, table: impl FnOnce()
     let mut text = match format {
         Format::Table | Format::Wide => {
             LAYOUT.set(Layout::of_stdout(format));
-            let text = table();
+            let text = visible::except(&table(), &layout::COLOURS).into_owned();
             LAYOUT.set(Layout { room: None, colours: false });
             text
         }

@@ -1,6 +1,7 @@
 //! A job's steps on standard error as they happen.
 
 use std::{
+    borrow::Cow,
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
@@ -10,6 +11,7 @@ use vctl_api::rest::{Job, JobState, Step};
 use super::{
     client::{Client, segment},
     error::CliError,
+    output::visible,
 };
 
 /// How often the time of the running step is drawn anew.
@@ -135,6 +137,6 @@ fn took(step: &Step) -> String {
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+fn first_line(text: &str) -> Cow<'_, str> {
+    visible(text.lines().next().unwrap_or_default())
 }

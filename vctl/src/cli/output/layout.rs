@@ -1,6 +1,6 @@
 //! The layout of tables.
 
-use super::Layout;
+use super::{Layout, visible::visible};
 
 /// Spaces between columns.
 const GAP: usize = 3;
@@ -11,9 +11,14 @@ const GREEN: &str = "\u{1b}[32m";
 const YELLOW: &str = "\u{1b}[33m";
 const RED: &str = "\u{1b}[31m";
 const PLAIN: &str = "\u{1b}[0m";
+/// All sequences that a table has.
+pub(super) const COLOURS: [&str; 4] = [GREEN, YELLOW, RED, PLAIN];
 
 /// A table of text.
 pub(super) fn table(head: &[&str], rows: &[&[String]], layout: Layout) -> String {
+    // A row is a line, whatever is in it.
+    let seen = |cell: &String| visible(cell.lines().next().unwrap_or_default()).into_owned();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(seen).collect()).collect();
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).chain([head[column].chars().count()]).max().unwrap_or(0)
     };
@@ -39,7 +44,7 @@ pub(super) fn table(head: &[&str], rows: &[&[String]], layout: Layout) -> String
         text.push('\n');
     };
     line(head, false);
-    for row in rows {
+    for row in &rows {
         let cells: Vec<&str> = row.iter().map(String::as_str).collect();
         line(&cells, layout.colours);
     }
@@ -119,6 +124,13 @@ mod tests {
             text(Layout { room: Some(50), colours: false }).contains("a-rather-long-name   Failed   a message that")
         );
         assert!(text(Layout { room: Some(1), colours: false }).contains("a-rathe…"), "no narrower than can be read");
+    }
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_the_terminal() {
+        let row = ["a\u{1b}[2Jb".to_owned(), "Ready".to_owned(), "one\ntwo".to_owned()];
+        let text = table(&["NAME", "PHASE", "MESSAGE"], &[&row[..]], Layout { room: None, colours: false });
+        assert_eq!(text, "NAME          PHASE   MESSAGE\na\\u{1b}[2Jb   Ready   one\n");
     }
 
     #[test]
