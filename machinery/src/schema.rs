@@ -10,7 +10,7 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use serde_json::Value;
 
-pub use bounded::{Budget, read_bounded};
+pub use bounded::{Budget, YAML_WORK, read_bounded, yaml_work};
 pub(crate) use decode::decode_metadata;
 pub use decode::{Strict, decode, decode_kind};
 pub(crate) use json::STACK_DEPTH;

@@ -13,6 +13,8 @@ use tokio::{
 
 /// Argument of this program that makes it set limits and become another one.
 pub const LIMITED: &str = "limited";
+/// Option of [`LIMITED`]: the other program has no network.
+pub const OFFLINE: &str = "--offline";
 /// Longest line of output that is kept, in bytes.
 const LINE_LIMIT: usize = 2000;
 
@@ -37,10 +39,19 @@ impl Commands {
 
     /// A program with nothing but a path to find others by, and a home of its own.
     pub(crate) fn command(&self, program: &Path, home: &Path) -> Command {
+        self.with(&[], program, home)
+    }
+
+    /// The same without any network, as far as the kernel lets this user take it away.
+    pub(crate) fn offline(&self, program: &Path, home: &Path) -> Command {
+        self.with(&[OFFLINE], program, home)
+    }
+
+    fn with(&self, options: &[&str], program: &Path, home: &Path) -> Command {
         let mut command = match &self.own {
             Some(own) => {
                 let mut limited = Command::new(own);
-                limited.arg(LIMITED).arg("--").arg(program);
+                limited.arg(LIMITED).args(options).arg("--").arg(program);
                 limited
             }
             None => Command::new(program),

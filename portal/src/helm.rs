@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::{process::Command, sync::mpsc};
 use vctl_machinery::schema::{Budget, read_bounded};
+use vctl_runtime::heavy;
 
 use crate::{
     commands::{self, Commands, Line},
@@ -117,6 +118,23 @@ impl Helm {
     fn temporary(&self, why: &str) -> HelmError {
         HelmError::Temporary { command: self.program.display().to_string(), why: why.to_owned() }
     }
+}
+
+/// The objects of what a chart printed.
+fn objects(text: &str, release: Release<'_>) -> Result<Vec<Value>, String> {
+    let budget = Budget::new(RENDERED_VALUES, RENDERED_LIMIT);
+    let mut documents = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(text) {
+        let mut value = read_bounded(document, &budget).map_err(|e| e.to_string())?;
+        if value.is_null() {
+            continue;
+        }
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.entry("namespace").or_insert_with(|| release.namespace.into());
+        }
+        documents.push(value);
+    }
+    Ok(documents)
 }
 
 /// What may pass by itself.
@@ -257,24 +275,17 @@ impl Session<'_> {
         ];
         let text = self.ask(&arguments).await?;
         let broken = |why: String| HelmError::Refused { command: format!("helm template {}", release.name), why };
-        let budget = Budget::new(RENDERED_VALUES, RENDERED_LIMIT);
-        let mut documents = Vec::new();
-        for document in serde_yaml::Deserializer::from_str(&text) {
-            let mut value = read_bounded(document, &budget).map_err(|e| broken(e.to_string()))?;
-            if value.is_null() {
-                continue;
-            }
-            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.entry("namespace").or_insert_with(|| release.namespace.into());
-            }
-            documents.push(value);
-        }
-        Ok(documents)
+        // A chart can print what takes long to read.
+        heavy::sized(text.len(), || objects(&text, release)).await.map_err(broken)
     }
 
     fn command(&self, arguments: &[&str]) -> (Command, String) {
         let program = &self.helm.program;
-        let mut command = self.helm.commands.command(program, self.home.path());
+        // What only renders has nobody to talk to; a chart's schema could make it ask somebody.
+        let offline = arguments.first() == Some(&"template");
+        let commands = &self.helm.commands;
+        let home = self.home.path();
+        let mut command = if offline { commands.offline(program, home) } else { commands.command(program, home) };
         command.args(arguments);
         for (name, place) in [
             ("KUBECONFIG", "kubeconfig"),

@@ -22,11 +22,16 @@ use crate::{
     error::{Error, nearest},
     git::{self, Git, GitError, Remote, Repository},
     sources::references::{is_good, tag_fits, wanted},
-    templates::registry::{self, Origin},
+    templates::{
+        registry::{self, Origin},
+        source::Files,
+    },
 };
 
 /// Who the audit trail names for a look on a schedule.
 const SCHEDULE: Caller<'static> = Caller { actor: "schedule", user: "", request_id: "" };
+/// Most templates that a source may take over.
+const TAKE_OVER_LIMIT: usize = 100;
 /// What is due is looked for so often.
 const PAUSE: Duration = Duration::from_secs(15);
 
@@ -143,6 +148,12 @@ impl Sources {
         if request.branches.is_empty() && request.tags.is_empty() {
             return Err(invalid("neither branches nor tags are given: there would be nothing to look at".to_owned()));
         }
+        if request.take_over.len() > TAKE_OVER_LIMIT {
+            return Err(invalid(format!("it takes over more than {TAKE_OVER_LIMIT} templates")));
+        }
+        for template in &request.take_over {
+            EnvironmentName::new(template.clone()).map_err(|e| invalid(e.to_string()))?;
+        }
         if request.user.chars().any(|c| c.is_control() || c == ':') {
             return Err(invalid("the user has a ':' or is more than a line".to_owned()));
         }
@@ -155,13 +166,16 @@ impl Sources {
             branches: request.branches,
             tags: request.tags,
             every: request.every,
+            take_over: request.take_over,
             user: request.user,
             has_password: request.password.is_some(),
             created_at: before.as_ref().map_or(now, |b| b.value.source.created_at),
             last_sync: None,
             name: name.clone(),
         };
-        let detail = json!({ "url": source.url, "branches": source.branches, "tags": source.tags });
+        let detail = json!({
+            "url": source.url, "path": source.path, "branches": source.branches, "tags": source.tags, "takeOver": source.take_over,
+        });
         let expect = before.map_or(Expect::Absent, |b| Expect::Revision(b.revision));
         let mut writes = vec![
             put(&SourceDoc { source: source.clone() }, expect)?,
@@ -290,9 +304,8 @@ impl Sources {
                 Err(why) => Err(why),
                 Ok(files) => match tag_fits(reference, &name, alone, &files) {
                     Ok(true) => {
-                        let done =
-                            self.environments.registry.publish_from(caller, files, channel, Some(origin), now).await;
-                        done.map(|version| Some(version.version)).map_err(|e| e.to_string())
+                        let done = self.publish_own(caller, source, &name, files, channel, origin, now).await;
+                        done.map(Some).map_err(|e| e.to_string())
                     }
                     // The tag is another template's.
                     Ok(false) => Ok(None),
@@ -311,6 +324,32 @@ impl Sources {
         Ok(templates)
     }
 
+    /// Publishes a version of a template that is the source's own, or that it may take over: else whoever can write to one repository
+    /// would decide what everybody's environments are made of.
+    #[expect(clippy::too_many_arguments, reason = "one step of `publish`, which knows all of it")]
+    async fn publish_own(
+        &self,
+        caller: Caller<'_>,
+        source: &TemplateSource,
+        name: &str,
+        files: Files,
+        channel: &str,
+        origin: Origin,
+        now: Timestamp,
+    ) -> Result<String, Error> {
+        let registry = &self.environments.registry;
+        if !source.take_over.iter().any(|template| template == name)
+            && let Some(holder) = registry.other_holder(name, &source.name).await?
+        {
+            return Err(Error::Conflict(format!(
+                "{holder}: give it another name, or have an administrator let the source take {name:?} over \
+                 (`vctl template source add {} .. --take-over {name}`)",
+                source.name
+            )));
+        }
+        Ok(registry.publish_from(caller, files, channel, Some(origin), now).await?.version)
+    }
+
     /// Writes how a look went.
     async fn note(
         &self,
@@ -321,7 +360,8 @@ impl Sources {
     ) -> Result<TemplateSource, Error> {
         for _ in 0..CONFLICT_TRIES {
             let (mut source, revision) = self.get(name).await?;
-            if (&source.url, &source.branches, &source.tags) != (&looked_at.url, &looked_at.branches, &looked_at.tags) {
+            let asked = |s: &TemplateSource| TemplateSource { last_sync: None, ..s.clone() };
+            if asked(&source) != asked(looked_at) {
                 return Err(Error::Conflict(format!(
                     "template source {name:?} was changed at the same moment: try again"
                 )));

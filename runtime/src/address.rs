@@ -14,18 +14,24 @@ pub fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(a: Ipv4Addr) -> bool {
-    let [first, second, ..] = a.octets();
+    let [first, second, third, _] = a.octets();
     // 100.64.0.0/10: carriers' own networks.
     let shared = first == 100 && (64..128).contains(&second);
     let special =
         first == 0 || first >= 240 || (first == 192 && second == 0) || (first == 198 && matches!(second, 18 | 19));
+    // 192.88.99.0/24: relays of 6to4.
+    let special = special || (first == 192 && second == 88 && third == 99) || a.is_documentation();
     !(a.is_loopback() || a.is_private() || a.is_link_local() || a.is_multicast() || shared || special)
 }
 
 fn is_public_v6(a: Ipv6Addr) -> bool {
-    // 2000::/3 is what is routed globally; 2002::/16 and 64:ff9b::/96 carry v4 addresses.
-    let [first, ..] = a.segments();
-    first & 0xe000 == 0x2000 && first != 0x2002
+    // 2000::/3 is what is routed globally; 2002::/16, 2001::/32 and 64:ff9b::/96 carry v4 addresses. 2001::/23 is for protocols,
+    // 2001:db8::/32 and 3fff::/20 are for documentation.
+    let [first, second, ..] = a.segments();
+    let special = first == 0x2002
+        || (first == 0x2001 && (second < 0x200 || second == 0xdb8))
+        || (first == 0x3fff && second < 0x1000);
+    first & 0xe000 == 0x2000 && !special
 }
 
 #[cfg(test)]
@@ -56,6 +62,11 @@ mod tests {
             "::ffff:127.0.0.1",
             "2002:7f00:1::",
             "64:ff9b::7f00:1",
+            "2001::7f00:1",
+            "2001:db8::1",
+            "3fff::1",
+            "192.88.99.1",
+            "203.0.113.1",
         ] {
             assert!(!public(text), "{text}");
         }

@@ -139,6 +139,9 @@ pub struct TemplateSource {
     /// How often it is looked at; only by command when nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Period>,
+    /// Templates that it may publish versions of although the server has them itself, or somebody else has published some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub take_over: Vec<String>,
     /// User name for a repository that asks for one.
     #[serde(default)]
     pub user: String,
@@ -173,6 +176,11 @@ pub struct AddTemplateSource {
     /// How often it is looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Period>,
+    /// Templates that it may publish versions of although the server has them itself, or somebody else has published some. Others it
+    /// publishes only under names that nobody else has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(regex(pattern = PATTERN)))]
+    pub take_over: Vec<String>,
     /// User name.
     #[serde(default)]
     #[schemars(regex(pattern = "^[^:\\x00-\\x1f\\x7f-\\x9f]*$"))]

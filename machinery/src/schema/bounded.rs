@@ -133,9 +133,51 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
+/// Bound on the work that a YAML text may take to parse: its bytes times the flow collections (`[`, `{`) that may be open in it. Parsers look
+/// at all open ones at every step, so that a megabyte of `{a: {a: ..` would keep them busy for minutes; [`YAML_WORK`] takes a second or so.
+pub fn yaml_work(yaml: &[u8]) -> usize {
+    collections(yaml).saturating_mul(yaml.len())
+}
+
+/// More [`yaml_work`] than that is for nobody to wait for.
+pub const YAML_WORK: usize = 1_000_000_000;
+
+/// At most so many flow collections are open at a time: every bracket counts that may open one, whatever it stands in, but not those
+/// that are closed again before anything else that means something to YAML.
+fn collections(yaml: &[u8]) -> usize {
+    let mut count = 0;
+    let mut rest = yaml;
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'[' | b'{')) {
+        let closing = if rest[at] == b'[' { b']' } else { b'}' };
+        rest = &rest[at + 1..];
+        let end = rest.iter().position(|b| b"[]{}\"'#!&*|>%@`\r\n".contains(b));
+        match end {
+            Some(end) if rest[end] == closing => rest = &rest[end + 1..],
+            _ => count += 1,
+        }
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_may_stay_open_counts() {
+        let cases = [
+            ("a: {}\nb: []\nc: {x: y, z: 1}\n", 0),
+            ("[[[[", 4),
+            ("[a, [b], c]", 1),
+            ("[\"]\", [\"]\", [", 3),
+            ("[ # ]\n[ # ]\n", 2),
+            ("[!<]> [!<]> ", 2),
+            ("[}[}", 2),
+        ];
+        for (yaml, count) in cases {
+            assert_eq!(collections(yaml.as_bytes()), count, "{yaml}");
+        }
+    }
 
     fn read(text: &str, budget: &Budget) -> Result<Value, serde_json::Error> {
         read_bounded(&mut serde_json::Deserializer::from_str(text), budget)

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use semver::Version;
-use serde::Deserialize;
 use vctl_api::rest::{SourceReference, TemplateSource};
+
+use crate::templates::catalog::{self, Said};
 
 /// Most branches and tags of a repository that are looked at: of tags the newest versions.
 const REFERENCES_LIMIT: usize = 100;
@@ -40,17 +41,12 @@ fn version_of(reference: &str) -> Option<(&str, Version)> {
 
 /// Whether a tag is of this template; an error when it says another version than the template. Branches are of all.
 pub(super) fn tag_fits(reference: &str, name: &str, alone: bool, files: &[(String, String)]) -> Result<bool, String> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        version: String,
-    }
     let Some((template, version)) = version_of(reference) else { return Ok(true) };
     if !template.is_empty() && template != name {
         return Ok(false);
     }
-    let text = files.iter().find(|(file, _)| file == "template.yaml").map_or("", |(_, text)| text.as_str());
     // What is wrong with it is told when it is published.
-    let Ok(Versioned { version: said }) = serde_yaml::from_str(text) else { return Ok(true) };
+    let Some(Said { version: Some(said), .. }) = catalog::said_by(files) else { return Ok(true) };
     if (alone || !template.is_empty()) && said != version.to_string() {
         return Err(format!("the tag says version {version}, but template.yaml {said}: make them equal"));
     }
@@ -77,7 +73,7 @@ mod tests {
         assert_eq!(version_of("refs/tags/app/1.2.0"), Some(("app", Version::new(1, 2, 0))));
         assert_eq!(version_of("refs/tags/latest"), None);
         assert_eq!(version_of("refs/heads/main"), None);
-        let files = [("template.yaml".to_owned(), "version: 1.2.0\n".to_owned())];
+        let files = [("template.yaml".to_owned(), "name: app\nversion: 1.2.0\n".to_owned())];
         assert_eq!(tag_fits("refs/tags/v1.2.0", "app", true, &files), Ok(true));
         assert_eq!(tag_fits("refs/tags/other/v1.2.0", "app", true, &files), Ok(false));
         assert!(tag_fits("refs/tags/v1.3.0", "app", true, &files).is_err());

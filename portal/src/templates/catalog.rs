@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::OnceLock};
 
+use vctl_machinery::schema;
+
 use super::{
     Template, TemplateError, inspect,
-    source::{Files, read_directory},
+    source::{self, Files, read_directory},
 };
 use crate::error::{Error, nearest};
 
@@ -121,12 +123,20 @@ pub(crate) fn read(name: &str, files: Files) -> Result<Template, TemplateError> 
 
 /// The name that files say they have: as the directory of a template, where there is none.
 pub fn name_of(files: &[(String, String)]) -> String {
-    #[derive(serde::Deserialize)]
-    struct Named {
-        name: String,
-    }
-    let text = files.iter().find(|(file, _)| file == "template.yaml").map_or("", |(_, text)| text);
-    serde_yaml::from_str::<Named>(text).map(|named| named.name).unwrap_or_default()
+    said_by(files).map(|said| said.name).unwrap_or_default()
+}
+
+/// What files say of themselves before they are known to be a template.
+#[derive(serde::Deserialize)]
+pub(crate) struct Said {
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+}
+
+/// None for what cannot be read, of which is told when it is inspected.
+pub(crate) fn said_by(files: &[(String, String)]) -> Option<Said> {
+    let (_, text) = files.iter().find(|(file, _)| file == source::MANIFEST)?;
+    if schema::yaml_work(text.as_bytes()) > schema::YAML_WORK { None } else { serde_yaml::from_str(text).ok() }
 }
 
 #[cfg(test)]

@@ -171,19 +171,44 @@ pub(crate) fn check(charts: &[Chart], files: &[(String, String)]) -> Vec<(String
         }
     }
     for (file, text) in files.iter().filter(|(file, _)| file.ends_with("/values.schema.json")) {
-        // Helm would ask somebody else for it.
-        if refers_elsewhere(&serde_json::from_str(text).unwrap_or_default()) {
-            wrong.push((String::new(), format!("{file} refers to a schema that is elsewhere: put it into the file")));
+        // Helm would ask somebody else for it. In archives nobody looks: Helm has no network while it renders.
+        match serde_json::from_str(text) {
+            Ok(schema) if refers_elsewhere(&schema) => {
+                wrong.push((
+                    String::new(),
+                    format!("{file} refers to a schema that is elsewhere: put it into the file"),
+                ));
+            }
+            Ok(_) => {}
+            Err(e) => wrong.push((String::new(), format!("{file} is no JSON: {e}"))),
         }
     }
     wrong
 }
 
+/// The languages of schemas that Helm knows without asking.
+const DRAFTS: [&str; 6] = [
+    "json-schema.org/schema",
+    "json-schema.org/draft-04/schema",
+    "json-schema.org/draft-06/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft/2020-12/schema",
+];
+
 fn refers_elsewhere(schema: &Value) -> bool {
+    let leads_away = |name: &str, to: &str| match name {
+        "$ref" | "$dynamicRef" | "$recursiveRef" => !to.starts_with('#'),
+        "$schema" => {
+            let plain = to.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('#');
+            !DRAFTS.contains(&plain)
+        }
+        _ => false,
+    };
     match schema {
-        Value::Object(fields) => fields.iter().any(|(name, value)| {
-            name == "$ref" && value.as_str().is_some_and(|to| !to.starts_with('#')) || refers_elsewhere(value)
-        }),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| value.as_str().is_some_and(|to| leads_away(name, to)) || refers_elsewhere(value)),
         Value::Array(items) => items.iter().any(refers_elsewhere),
         _ => false,
     }
@@ -283,6 +308,33 @@ mod tests {
         ] {
             assert!(all.iter().any(|m| m.starts_with(expected)), "{expected}: {all:?}");
         }
+    }
+
+    #[test]
+    fn schemas_of_charts_lead_nowhere() {
+        let wrong = |schema: &str| {
+            let file = ("charts/a/charts/b/values.schema.json".to_owned(), schema.to_owned());
+            check(&[], &[file]).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
+        };
+        for good in [
+            r##"{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"$ref": "#/$defs/a"}}}"##,
+            r#"{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}"#,
+            // A property of that name is not a reference.
+            r#"{"properties": {"$ref": {"type": "string"}}}"#,
+        ] {
+            assert_eq!(wrong(good), [""; 0], "{good}");
+        }
+        for bad in [
+            r#"{"$ref": "http://127.0.0.1/a"}"#,
+            r#"{"allOf": [{"$dynamicRef": "http://127.0.0.1/a"}]}"#,
+            r#"{"$recursiveRef": "b.json"}"#,
+            r#"{"$schema": "http://127.0.0.1/meta"}"#,
+            r#"{"$defs": {"a": {"$schema": "http://json-schema.org.example.com/draft-07/schema#"}}}"#,
+        ] {
+            assert!(wrong(bad)[0].contains("refers to a schema that is elsewhere"), "{bad}");
+        }
+        // Helm reads what begins with a byte order mark.
+        assert!(wrong("\u{feff}{\"$ref\": \"http://127.0.0.1/a\"}")[0].contains("is no JSON"));
     }
 
     #[test]

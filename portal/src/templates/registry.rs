@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use vctl_api::rest::{PublishTemplate, TemplateVersion};
+use vctl_api::{
+    names::EnvironmentName,
+    rest::{PublishTemplate, TemplateVersion},
+};
 use vctl_store::{Expect, StoreError, Write};
 
 use super::{
@@ -244,6 +247,8 @@ impl Registry {
         let name = catalog::name_of(&files);
         source::check(&name, &files)?;
         let template = catalog::read(&name, files)?;
+        EnvironmentName::new(name.clone())
+            .map_err(|e| Error::invalid("broken-template", format!("template.yaml says `name`: {e}")))?;
         let key = format!("{name}@{}", template.manifest.version);
         let stored = self.documents.get::<TemplateVersionDoc>(&key).await?;
         let (doc, expect) = match stored {
@@ -291,6 +296,23 @@ impl Registry {
             }
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Who has a template of this name besides a template source, for people: who publishes a newer version of it decides what everybody
+    /// gets.
+    pub(crate) async fn other_holder(&self, name: &str, source: &str) -> Result<Option<String>, Error> {
+        if self.catalog.all()?.contains_key(name) {
+            return Ok(Some("the server has a template of that name itself".to_owned()));
+        }
+        let published = self.published().await?;
+        let mut others = published.iter().map(|(doc, _)| doc).filter(|doc| doc.name == name);
+        Ok(others.find_map(|doc| match &doc.origin {
+            None => Some(format!("{} has published it", doc.published_by)),
+            Some(origin) if origin.source != source => {
+                Some(format!("template source {:?} has published it", origin.source))
+            }
+            Some(_) => None,
+        }))
     }
 
     async fn published(&self) -> Result<Vec<(TemplateVersionDoc, Version)>, Error> {

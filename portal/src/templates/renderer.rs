@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{io::AsyncWriteExt as _, process::Command, sync::Semaphore};
 use vctl_api::rest::{Bindings, EnvironmentKind};
+use vctl_machinery::schema;
 
 use super::{
     Template, TemplateError, catalog,
@@ -35,7 +36,9 @@ const TIME_LIMIT: Duration = Duration::from_mins(1);
 const AT_A_TIME: usize = 2;
 /// A template with more text than this is not plain, whatever it does.
 const PLAIN_LIMIT: usize = 256 << 10;
-/// The same of all parameters.
+/// Nor is one whose files may take longer to parse: see [`schema::yaml_work`].
+const PLAIN_WORK: usize = schema::YAML_WORK / 10;
+/// The same as [`PLAIN_LIMIT`] of all parameters.
 const PLAIN_PARAMETERS: usize = 64 << 10;
 /// Keeps the allocator of the other process from reserving 1 GiB before limits are set: that much would not be limited, and everything
 /// else would fail, as it counts.
@@ -148,12 +151,15 @@ const SIGKILL: i32 = 9;
 const SIGSEGV: i32 = 11;
 const SIGXCPU: i32 = 24;
 
-/// Whether rendering takes little memory.
+/// Whether rendering takes little memory, and what is rendered is read in little time.
 fn is_plain(template: &Template, input: &Input<'_>) -> bool {
     let rendered = || template.files.iter().filter(|(file, _)| source::is_rendered(file));
     let text: usize = rendered().map(|(_, text)| text.len()).sum();
     let parameters: usize = input.parameters.iter().map(|(name, value)| name.len() + render::size(value)).sum();
-    text <= PLAIN_LIMIT && parameters <= PLAIN_PARAMETERS && rendered().all(|(_, text)| scan::scan(text).plain)
+    let quick = |text: &str| schema::yaml_work(text.as_bytes()) <= PLAIN_WORK;
+    text <= PLAIN_LIMIT
+        && parameters <= PLAIN_PARAMETERS
+        && rendered().all(|(_, text)| quick(text) && scan::scan(text).plain)
 }
 
 /// What the other process does: reads one request, renders, writes the answer. It has set its limits before.

@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
+use vctl_machinery::schema;
 
 use super::{TemplateError, charts};
 
@@ -15,6 +16,8 @@ const PATH_LIMIT: usize = 500;
 pub(crate) const TOTAL_LIMIT: usize = 8 * 1024 * 1024;
 /// Most files of a template.
 const FILES_LIMIT: usize = 500;
+/// What a template says of itself.
+pub(crate) const MANIFEST: &str = "template.yaml";
 /// Directories with manifests: of every environment, and of those of a kind only.
 const MANIFESTS: [&str; 3] = ["manifests", "mocked", "real"];
 /// Directory with values of Helm charts.
@@ -129,7 +132,13 @@ pub fn check(template: &str, files: &Files) -> Result<(), TemplateError> {
     if total > TOTAL_LIMIT {
         return Err(failed(template, "", format!("has {total} bytes; at most {TOTAL_LIMIT} are allowed")));
     }
-    for (file, _) in files {
+    for (file, text) in files {
+        if file.chars().any(char::is_control) {
+            return Err(failed(template, &file.escape_debug().to_string(), "has a name that is no line of text"));
+        }
+        if file == MANIFEST && schema::yaml_work(text.as_bytes()) > schema::YAML_WORK {
+            return Err(failed(template, file, "has too many nested lists and maps: write them on lines of their own"));
+        }
         let known = file == "template.yaml"
             || file.len() <= PATH_LIMIT && charts::is_chart_file(file)
             || file.split_once('/').is_some_and(|(directory, name)| {
@@ -193,6 +202,12 @@ mod tests {
         assert!(check("t", &vec![file("manifests/a.yaml"), file("manifests/a.yaml")]).is_err());
         assert!(check("t", &(0..=FILES_LIMIT).map(|i| file(&format!("manifests/{i}.yaml"))).collect()).is_err());
         assert!(check("t", &vec![("template.yaml".to_owned(), "x".repeat(TOTAL_LIMIT + 1))]).is_err());
+        let error = check("t", &vec![file("manifests/a\u{1b}[31m.yaml")]).expect_err("a name").to_string();
+        assert!(!error.contains('\u{1b}') && error.contains("no line of text"), "{error}");
+        // Were it parsed, this would take minutes.
+        let deep = "name: ".to_owned() + &"[".repeat(200_000);
+        let error = check("t", &vec![("template.yaml".to_owned(), deep)]).expect_err("deep").to_string();
+        assert!(error.contains("too many nested"), "{error}");
     }
 
     #[test]

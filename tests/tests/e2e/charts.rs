@@ -1,6 +1,7 @@
 //! Templates with Helm charts, with the real Helm and simulated workers.
 
 use std::{
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -143,6 +144,35 @@ fn follow_charts(minor: &str) -> Result<()> {
     platform.vctl(&["template", "publish", &broken.display().to_string()])?.ok()?;
     let refused = platform.vctl(&["create", "b", "--template", "broken"])?.refused()?;
     ensure!(refused.contains("say a") && refused.contains("helm template"), "{refused}");
+    nobody_is_called(&platform)
+}
+
+/// A chart in an archive, into which nobody looks, whose schema is somewhere else.
+fn nobody_is_called(platform: &Platform) -> Result<()> {
+    let elsewhere = TcpListener::bind("127.0.0.1:0")?;
+    elsewhere.set_nonblocking(true)?;
+    let schema = format!("{{\"$ref\": \"http://{}/schema.json\"}}", elsewhere.local_addr()?);
+    let calls = platform.scratch().join("published/calls");
+    write(
+        &calls,
+        &[
+            (
+                "template.yaml",
+                "apiVersion: vctl.dev/v1\nkind: Template\nname: calls\nversion: 1.0.0\ntitle: T\ncharts: [{name: a, chart: charts/a.tgz}]\n",
+            ),
+            ("charts/a/Chart.yaml", "apiVersion: v2\nname: a\nversion: 0.1.0\n"),
+            ("charts/a/values.schema.json", &schema),
+        ],
+    )?;
+    let mut tar = Command::new("tar");
+    tar.current_dir(calls.join("charts")).args(["-czf", "a.tgz", "a"]);
+    finish(tar)?.ok()?;
+    std::fs::remove_dir_all(calls.join("charts/a"))?;
+    platform.vctl(&["template", "publish", &calls.display().to_string()])?.ok()?;
+    let refused = platform.vctl(&["create", "c", "--template", "calls"])?.refused()?;
+    ensure!(refused.contains("helm template"), "{refused}");
+    let called = elsewhere.accept();
+    ensure!(called.is_err(), "Helm has called {called:?}");
     Ok(())
 }
 

@@ -145,6 +145,29 @@ fn branches_and_tags_become_channels_and_versions_and_a_bad_one_changes_nothing(
     ensure!(!ran.exists(), "a hook ran");
     let audit = platform.vctl(&["audit", "list"])?.ok()?;
     ensure!(audit.contains("template-source.sync"), "{audit}");
+
+    // Another repository does not decide what environments of this template are made of, nor of the server's own.
+    let other = directory.path().join("other");
+    for (name, holder) in
+        [("app", "template source \"team\" has published it"), ("blank", "the server has a template of that name")]
+    {
+        std::fs::remove_dir_all(&other).or_else(|e| if other.exists() { Err(e) } else { Ok(()) })?;
+        std::fs::create_dir(&other)?;
+        git(&other, &["init", "-q"])?.ok()?;
+        write(&other, name, "99.0.0", "theirs")?;
+        git(&other, &["add", "-A"])?.ok()?;
+        git(&other, &["commit", "-q", "-m", "theirs"])?.ok()?;
+        let url = format!("file://{}", other.display());
+        let add = ["template", "source", "add", "other", "--url", &url, "--branch", "main"];
+        platform.vctl(&add)?.ok()?;
+        let said = platform.vctl(&["template", "sync", "other"])?.refused()?;
+        ensure!(said.contains(holder) && said.contains("--take-over"), "{said}");
+        let versions = platform.vctl(&["template", "list", name])?.ok()?;
+        ensure!(!versions.contains("99.0.0"), "{versions}");
+        platform.vctl(&[&add[..], &["--take-over", name]].concat())?.ok()?;
+        let said = platform.vctl(&["template", "sync", "other"])?.ok()?;
+        ensure!(said.contains("99.0.0"), "{said}");
+    }
     platform.vctl(&["template", "source", "remove", "team"])?.ok()?;
     platform.vctl(&["create", "last", "--template", "app@1.2.0"])?.ok()?;
     Ok(())

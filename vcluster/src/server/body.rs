@@ -11,9 +11,6 @@ use vctl_machinery::{protobuf, schema, status::ApiError};
 
 /// How long a body may take to arrive; as long as kube-apiserver gives a whole request.
 const TIME_LIMIT: Duration = Duration::from_mins(1);
-/// Bound on the work for a YAML body: its bytes times the flow collections (`[`, `{`) that may be open in it. The parser looks at all
-/// open ones at every step, so that three megabytes of `{a: {a: ..` would keep it busy for minutes.
-const YAML_WORK: usize = 1_000_000_000;
 /// Values that a YAML body may expand to: several times as many as any object has that can be stored. An alias of three bytes stands
 /// for a value of any size.
 const YAML_VALUES: usize = 200_000;
@@ -127,7 +124,7 @@ fn yaml_value(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
     {
         return Ok(parsed);
     }
-    if collections(bytes).saturating_mul(bytes.len()) > YAML_WORK {
+    if schema::yaml_work(bytes) > schema::YAML_WORK {
         return Err("too many nested collections for YAML of this size; send JSON".to_owned());
     }
     let budget = schema::Budget::new(YAML_VALUES, YAML_BYTES);
@@ -144,23 +141,6 @@ fn yaml_value(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
     })?;
     schema::check_depth(&value)?;
     Ok((value, Vec::new()))
-}
-
-/// At most so many flow collections are open at a time: every bracket counts that may open one, whatever it stands in, but not those
-/// that are closed again before anything else that means something to YAML.
-fn collections(yaml: &[u8]) -> usize {
-    let mut count = 0;
-    let mut rest = yaml;
-    while let Some(at) = rest.iter().position(|b| matches!(b, b'[' | b'{')) {
-        let closing = if rest[at] == b'[' { b']' } else { b'}' };
-        rest = &rest[at + 1..];
-        let end = rest.iter().position(|b| b"[]{}\"'#!&*|>%@`\r\n".contains(b));
-        match end {
-            Some(end) if rest[end] == closing => rest = &rest[end + 1..],
-            _ => count += 1,
-        }
-    }
-    count
 }
 
 #[cfg(test)]
@@ -180,22 +160,6 @@ mod tests {
         let read = async |time, limit| read_within(time, endless(), &HeaderMap::new(), limit).await.unwrap_err().code;
         assert_eq!(read(Duration::from_millis(50), usize::MAX).await, 504);
         assert_eq!(read(Duration::from_hours(1), 20).await, 413);
-    }
-
-    #[test]
-    fn only_what_may_stay_open_counts() {
-        let cases = [
-            ("a: {}\nb: []\nc: {x: y, z: 1}\n", 0),
-            ("[[[[", 4),
-            ("[a, [b], c]", 1),
-            ("[\"]\", [\"]\", [", 3),
-            ("[ # ]\n[ # ]\n", 2),
-            ("[!<]> [!<]> ", 2),
-            ("[}[}", 2),
-        ];
-        for (yaml, count) in cases {
-            assert_eq!(collections(yaml.as_bytes()), count, "{yaml}");
-        }
     }
 
     /// What it would expand to, were it built, is far more than memory; that it is not is counted by [`schema::Budget`].

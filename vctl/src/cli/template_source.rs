@@ -51,6 +51,10 @@ struct Add {
     /// How often it is looked at, such as 15m [default: only by `vctl template sync`]
     #[arg(long, value_name = "TIME")]
     every: Option<Period>,
+    /// A template that it may publish versions of although the server has it itself, or somebody else has published some; may be given
+    /// several times
+    #[arg(long, value_name = "TEMPLATE")]
+    take_over: Vec<String>,
     /// User name for a repository that asks for one
     #[arg(long, default_value = "")]
     user: String,
@@ -107,10 +111,10 @@ impl Source {
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
         let password = password::from_stdin(self.password_stdin)?;
-        let Self { name, url, branches, tags, path, every, user, .. } = self;
+        let Self { name, url, branches, tags, path, every, take_over, user, .. } = self;
         let all = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
         let (branches, tags) = (all(branches), all(tags));
-        let request = AddTemplateSource { name, url, path, branches, tags, every, user, password };
+        let request = AddTemplateSource { name, url, path, branches, tags, every, take_over, user, password };
         let added: TemplateSource = client.post("template-sources", &request).await?;
         print(&format!("template source {0} is registered; look at it: vctl template sync {0}\n", added.name))
     }
