@@ -9,7 +9,7 @@ use super::{
     Client, Global,
     client::segment,
     error::CliError,
-    output::{Format, print, show, table},
+    output::{Format, print, show, table, visible},
     password,
 };
 
@@ -89,7 +89,7 @@ impl Resource {
                 let path = format!("resources/{}/probe", segment(&name));
                 let answer: ProbeResult = client.post(&path, &serde_json::json!({})).await?;
                 if answer.ok {
-                    print(&format!("{} ({} ms)\n", answer.message, answer.millis))
+                    print(&format!("{} ({} ms)\n", visible(&answer.message), answer.millis))
                 } else {
                     Err(CliError::Failed(answer.message))
                 }
