@@ -151,6 +151,7 @@ await part("two-people", async () => {
 });
 await part("lifecycle", () => lifecycle({ page, origin, checked }));
 await part("rest", () => daily.rest({ page, origin }));
+await part("version", () => daily.version({ page, origin }));
 await part("logs", () => daily.logs({ page, origin, out, checked }));
 await part("rules", () => daily.rules({ page, origin, checked }));
 await part("objects", () => daily.objects({ page, origin, checked }));
@@ -226,9 +227,11 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
       });
     }
     if (width === 360) {
-      await view.getByRole("button", { name: "Navigation" }).click();
-      await view.getByRole("dialog", { name: "Navigation" }).waitFor();
-      await checked(view, `navigation-${width}-${colorScheme}`);
+      await part(`navigation-${width}-${colorScheme}`, async () => {
+        await view.getByRole("button", { name: "Navigation" }).click();
+        await view.getByRole("dialog", { name: "Navigation" }).waitFor();
+        await checked(view, `navigation-${width}-${colorScheme}`);
+      });
     }
     await other.close();
   }

@@ -65,6 +65,7 @@ export async function lifecycle({ page, origin, checked }) {
   await page.getByRole("dialog").getByRole("button", { name: "Share", exact: true }).click();
   await page.getByRole("dialog").getByRole("alert").waitFor();
   await page.keyboard.press("Escape");
+  await updatedTwice({ page, origin, checked });
 }
 
 /** Two people give one parameter different values: the second one is asked. */

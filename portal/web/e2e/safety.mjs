@@ -5,7 +5,7 @@ import { MARKUP } from "./browser.mjs";
 /** Words that pages decide by, numbers and times as text: the server makes them, people cannot write them. */
 const OWN = /^(phase|state|type|verdict|change|unit|holder|what|operation|credential|approvers|kubernetesVersion|csrfToken|job|id|uid|key|digest|permissions|operations|nearest|since|until|next|from|to|diff|version|templateVersion|at|.*At|grantedUntil|credential|startedAt|lastSeen|lastSignIn|period|answerWithin|grant|cpu|memory|storage)$/;
 /** Names that addresses are made of, where they are the subject of a page. */
-const kept = (key, value) => OWN.test(key) || (key === "kind" && /^(mocked|real|create|update|role|breakGlass|user|group|team|postgres|redis|http)$/.test(value));
+const kept = (key, value) => OWN.test(key) || (key === "kind" && /^(mocked|real|create|update|role|breakGlass|user|group|team|postgres|mysql|redis|kafka|s3|http)$/.test(value));
 
 /** A JSON answer in which people have written markup wherever they can. */
 export function hostile(value, key = "", names = new Set()) {

@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Problem, json } from "../api/client";
+import { apply } from "../api/live";
 import { environmentQuery } from "../api/queries";
 import type { Environment, Job } from "../api/types";
 import { useMay } from "../lib/may";
@@ -36,7 +37,8 @@ export function JobActions({ job, small = false }: { job: Job; small?: boolean }
   const gone = query.error instanceof Problem && query.error.status === 404;
   const act = async (what: "cancel" | "resume"): Promise<Job> => {
     const changed = await json<Job>(`/api/v1/jobs/${encodeURIComponent(job.id)}/${what}`, { method: "POST", json: {} });
-    cache.setQueryData(["job", changed.id], changed);
+    // As an event: it may have ended before this answer came.
+    apply(cache, { kind: "job", object: changed });
     await cache.invalidateQueries({ queryKey: ["environment", job.environment] });
     return changed;
   };
