@@ -37,16 +37,6 @@ impl Rest {
         Ok(())
     }
 
-    /// Asks for a job of an environment: `sleep` or `wake`.
-    pub(crate) async fn operate(&self, name: &str, operation: &str) -> Result<()> {
-        let url = format!("{}/environments/{name}/{operation}", self.base);
-        let answer = self.client.post(url).bearer_auth(&self.token).send().await?;
-        if !answer.status().is_success() {
-            bail!("POST {operation} {name}: {}: {}", answer.status(), answer.text().await?);
-        }
-        Ok(())
-    }
-
     /// A number of the server's measurements; 0 where there is no such sample.
     pub(crate) async fn measured(&self, sample: &str) -> Result<u64> {
         let url = format!("{}/metrics", self.base.trim_end_matches("/api/v1"));

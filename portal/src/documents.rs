@@ -261,6 +261,12 @@ impl Documents {
         entry.map(|e| stored(&e)).transpose()
     }
 
+    /// The revision of a document, if it is there.
+    pub(crate) async fn revision_of<T: Document>(&self, name: &str) -> Result<Option<Revision>, Error> {
+        let (entry, _) = self.store.get(Tenant::SYSTEM, &key::<T>(name)).await?;
+        Ok(entry.map(|e| e.revision))
+    }
+
     /// All documents of a kind, with the revision they show.
     pub(crate) async fn list<T: Document>(&self) -> Result<(Vec<Stored<T>>, Revision), Error> {
         let (items, revision, _) = self.page(None, 0).await?;

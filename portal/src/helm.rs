@@ -5,12 +5,16 @@ use std::{
     io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::{process::Command, sync::mpsc};
+use tokio::{
+    process::Command,
+    sync::{Semaphore, SemaphorePermit, mpsc},
+};
 use vctl_machinery::schema::{Budget, read_bounded};
 use vctl_runtime::heavy;
 
@@ -21,6 +25,8 @@ use crate::{
 
 /// Longest time for one command, besides what the template allows for readiness.
 const GRACE: Duration = Duration::from_secs(30);
+/// Jobs that install charts at the same time: each is a process with a chart in memory.
+const AT_A_TIME: usize = 16;
 /// Most lines of one command that are told.
 const LINES: usize = 100;
 /// Most bytes that rendered charts may have.
@@ -70,6 +76,7 @@ impl From<HelmError> for Error {
 pub(crate) struct Helm {
     program: PathBuf,
     commands: Commands,
+    seats: Arc<Semaphore>,
 }
 
 /// What a release is and where; in a directory that is gone with it.
@@ -89,7 +96,13 @@ pub(crate) struct Release<'a> {
 
 impl Helm {
     pub(crate) fn new(program: PathBuf, commands: Commands) -> Self {
-        Self { program, commands }
+        Self { program, commands, seats: Arc::new(Semaphore::new(AT_A_TIME)) }
+    }
+
+    /// Waits until there is room for one more that installs; it has it until this is dropped.
+    pub(crate) async fn seat(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.seats.acquire().await.ok()
     }
 
     /// That it is installed.

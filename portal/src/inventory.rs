@@ -12,7 +12,7 @@ use crate::{
     documents::{Document, put},
     environments::Environments,
     error::Error,
-    jobs::work::Failure,
+    jobs::failure::Failure,
     ports::ObjectRef,
 };
 

@@ -1,15 +1,19 @@
 //! Durable jobs.
 //!
-//! A job is a document. A runner claims it by compare-and-swap (lease and attempt), writes every bit of progress into it with the
-//! revision it knows (so a runner that has lost the job cannot write), and ends it together with what that means for the
-//! environment in one transaction. Jobs of one environment run one after the other (`after`). Every step may be repeated, so a
-//! crash at any moment costs nothing but the repetition of one step.
+//! A job is a document. A runner claims it by compare-and-swap (lease and attempt), writes its progress into it with the revision it
+//! knows (so a runner that has lost the job cannot write), and ends it together with what that means for the environment in one
+//! transaction. Jobs of one environment run one after the other (`after`). Every step may be repeated, so a crash at any moment
+//! costs nothing but the repetition of the steps of the last moment.
 
+mod board;
+mod consequences;
 pub(crate) mod control;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod enqueue;
+pub(crate) mod failure;
 pub(crate) mod metrics;
+mod progress;
 pub(crate) mod rotate;
 pub(crate) mod runner;
 pub(crate) mod sleep;

@@ -139,7 +139,7 @@ pub struct JobsConfig {
 impl Default for JobsConfig {
     fn default() -> Self {
         Self {
-            parallel: 16,
+            parallel: 64,
             lease: Duration::from_secs(30),
             sole_runner: true,
             retries: 6,

@@ -15,10 +15,7 @@ use crate::{
     environments::Environments,
     error::Error,
     helm::{HelmError, Release, Session},
-    jobs::{
-        create::all_parameters,
-        work::{Failure, Work},
-    },
+    jobs::{create::all_parameters, failure::Failure, work::Work},
     templates::{Template, charts::Chart, render::Input},
 };
 
@@ -158,6 +155,7 @@ pub(crate) async fn install(
     let parameters = all_parameters(&doc.parameters, &secrets);
     let mut noted = Notes::read(environments, name).await?;
     let kubeconfig = environments.planes.local_kubeconfig(name).await?;
+    let _seat = environments.helm.seat().await;
     let session = environments.helm.session(Some(&kubeconfig), secrets.into_values().collect())?;
     let session = &session;
     let charts: Vec<&Chart> = template.charts(doc.kind).collect();

@@ -13,6 +13,7 @@ mod jobs;
 mod kubernetes;
 mod lifecycle;
 mod permissions;
+mod progress;
 mod projects;
 mod quotas;
 mod rest;

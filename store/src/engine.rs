@@ -171,8 +171,21 @@ impl Engine {
     /// Reads a resource into memory, unless somebody else has meanwhile.
     async fn load(&self, cell: &Cell, resource: &Arc<str>) -> Result<(), StoreError> {
         let _once = cell.loading.lock().await;
-        if cell.lock().resource(resource, self.shared.tick()).is_some() {
-            return Ok(());
+        let known = {
+            let mut state = cell.lock();
+            if state.resource(resource, self.shared.tick()).is_some() {
+                return Ok(());
+            }
+            state.known
+        };
+        if !known {
+            // Of most of them a tenant has none: those are not asked for.
+            let resources = self.shared.reader.resources(cell.tenant).await?;
+            let mut state = cell.lock();
+            state.know(resources);
+            if state.resource(resource, self.shared.tick()).is_some() {
+                return Ok(());
+            }
         }
         let mut loaded = Resource::load(self.shared.reader.current(cell.tenant, resource).await?);
         loaded.used = self.shared.tick();

@@ -163,6 +163,17 @@ impl Postgres {
         format!("postgres://vctl:{password}@localhost/vctl?host={}", self.directory.path().display())
     }
 
+    /// The processes that it is made of at this moment.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn processes(&self) -> Result<Vec<u32>> {
+        let file = fs::read_to_string(self.directory.path().join("data/postmaster.pid"))?;
+        let first: u32 = file.lines().next().unwrap_or_default().trim().parse().context("the number of the server")?;
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
+        Ok(children.split_whitespace().filter_map(|pid| pid.parse().ok()).chain([first]).collect())
+    }
+
     /// Runs SQL in a database; returns what it prints.
     ///
     /// # Errors

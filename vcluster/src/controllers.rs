@@ -13,6 +13,7 @@
 //! Controllers act as `system:serviceaccount:kube-system:<name>`, the scheduler as `system:kube-scheduler`.
 
 mod api_services;
+mod asleep;
 mod certificates;
 mod claim;
 pub(crate) mod cluster_role;
@@ -59,11 +60,7 @@ mod testing;
 mod tests;
 mod volumes;
 
-use std::{
-    collections::HashSet,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
 use vctl_api::sleep;
@@ -72,6 +69,7 @@ use vctl_runtime::{clock::Clock, pki::Validity, tasks::Tasks};
 use vctl_store::{Store, StoreError, Tenant, WatchError};
 
 use crate::{client::Client, limits::Rules};
+use asleep::Asleep;
 use context::{Context, Failure};
 use hints::Hints;
 use lanes::Lanes;
@@ -141,8 +139,7 @@ struct Shared {
     hints: Hints,
     recorder: Recorder,
     lanes: Lanes,
-    /// Tenants that sleep: nothing is done for them.
-    asleep: Mutex<HashSet<Tenant>>,
+    asleep: Asleep,
 }
 
 /// How long a key of a tenant with too many slow reconciles is put aside.
@@ -159,7 +156,7 @@ impl Controllers {
             hints: Hints::default(),
             recorder: Recorder::default(),
             lanes: Lanes::default(),
-            asleep: Mutex::default(),
+            asleep: Asleep::default(),
         };
         Self { shared: Arc::new(shared), tasks }
     }
@@ -211,7 +208,7 @@ impl Controllers {
 
     /// How many tenants sleep.
     pub fn sleeping(&self) -> usize {
-        self.shared.asleep.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.shared.asleep.len()
     }
 
     /// Whether nothing is being reconciled and nothing waits to be, except for its time to come.
@@ -232,8 +229,9 @@ impl Shared {
                     for event in committed.events.iter() {
                         if &*event.key.resource == sleep::RESOURCE {
                             self.sleeps(committed.tenant, event.value.is_some());
+                        } else {
+                            self.wake_all(committed.tenant, dispatch::route(event));
                         }
-                        self.wake_all(committed.tenant, dispatch::route(event));
                     }
                 }
                 Err(WatchError::Lagged | WatchError::Compacted) => {
@@ -258,7 +256,14 @@ impl Shared {
     async fn look_at(&self, tenant: Tenant) {
         let key = vctl_store::Key::new(sleep::RESOURCE, "", sleep::NAME);
         match self.store.get(tenant, &key).await {
-            Ok((entry, _)) => self.sleeps(tenant, entry.is_some()),
+            Ok((Some(_), _)) => {
+                self.asleep.add(tenant, || None);
+                self.forget_work(tenant);
+            }
+            Ok((None, _)) => {
+                self.asleep.remove(tenant);
+                self.queue.add(Key::tenant(tenant, Controller::Scan));
+            }
             // It went in between.
             Err(StoreError::NoTenant(_)) => {}
             Err(e) => tracing::error!(error = %e, "cannot tell whether a tenant sleeps: nothing is done for it"),
@@ -267,25 +272,31 @@ impl Shared {
 
     /// A tenant has gone to sleep, or is awake.
     fn sleeps(&self, tenant: Tenant, asleep: bool) {
-        let mut all = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
         if asleep {
-            all.insert(tenant);
-            drop(all);
-            self.queue.forget_tenant(tenant);
-            self.hints.forget_tenant(tenant);
+            let mut quiet = false;
+            self.asleep.add(tenant, || {
+                let left = self.queue.rest(tenant).filter(|_| !self.hints.is_about(tenant));
+                quiet = left.is_some();
+                left
+            });
+            if !quiet {
+                self.forget_work(tenant);
+            }
+        } else if let Some(left) = self.asleep.remove(tenant) {
+            for (at, key) in left {
+                self.queue.add_at(key, at);
+            }
         } else {
-            all.remove(&tenant);
-            drop(all);
             self.queue.add(Key::tenant(tenant, Controller::Scan));
         }
     }
 
-    fn is_asleep(&self, tenant: Tenant) -> bool {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner).contains(&tenant)
+    fn forget(&self, tenant: Tenant) {
+        self.asleep.remove(tenant);
+        self.forget_work(tenant);
     }
 
-    fn forget(&self, tenant: Tenant) {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
+    fn forget_work(&self, tenant: Tenant) {
         self.queue.forget_tenant(tenant);
         self.hints.forget_tenant(tenant);
     }
@@ -305,7 +316,7 @@ impl Shared {
     /// Queues what an event touches.
     fn wake_all(&self, tenant: Tenant, wakes: Vec<dispatch::Wake>) {
         use dispatch::Wake;
-        if self.is_asleep(tenant) {
+        if wakes.is_empty() || self.asleep.disturb(tenant) {
             return;
         }
         for wake in wakes {
@@ -391,7 +402,7 @@ impl Shared {
     /// Reconciles one key and decides when it comes again.
     async fn process(&self, key: Key) {
         // What was under way when it went to sleep; when it wakes, all of it is looked at.
-        if self.is_asleep(key.tenant) {
+        if self.asleep.disturb(key.tenant) {
             self.queue.done(&key);
             return;
         }

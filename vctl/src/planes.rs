@@ -6,7 +6,7 @@ use axum::body::Body;
 use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
-use vctl_machinery::{requests::Requests, selector::LabelSelector, status::ApiError, version::MinorVersion};
+use vctl_machinery::{requests::Requests, status::ApiError, version::MinorVersion};
 use vctl_portal::ports::{
     self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, UnreadyPod, Workload,
 };
@@ -43,11 +43,6 @@ pub(crate) struct Planes {
 impl Planes {
     fn client(&self, name: &EnvironmentName) -> Arc<dyn Client> {
         self.planes.client(name, User::internal(TEMPLATE_MANAGER))
-    }
-
-    async fn list(&self, name: &EnvironmentName, resource: &str) -> Result<Vec<Value>, PortError> {
-        let listed = self.client(name).list(resource, "", &LabelSelector::default()).await.map_err(port)?;
-        Ok(listed.items)
     }
 }
 
@@ -186,13 +181,14 @@ impl ports::ControlPlanes for Planes {
     }
 
     async fn readiness(&self, name: &EnvironmentName) -> Result<Readiness, PortError> {
+        // Not through the API: that would load what a cluster that was only woken need not have in memory.
         let mut workloads = Vec::new();
         for (resource, kind) in WORKLOADS {
-            for object in self.list(name, resource).await? {
+            for object in self.planes.stored(name, resource).await.map_err(port)? {
                 workloads.extend(workload(kind, &object));
             }
         }
-        let pods = self.list(name, "pods").await?;
+        let pods = self.planes.stored(name, "pods").await.map_err(port)?;
         Ok(Readiness { workloads, unready_pods: pods.iter().filter_map(unready).collect() })
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-use super::work::{Failure, Work};
+use super::{failure::Failure, work::Work};
 use crate::{
     documents::SecretsDoc,
     environments::Environments,

@@ -1,6 +1,8 @@
 //! What deleting an environment means, step by step.
 
-use super::work::{Failure, Work};
+use std::time::Duration;
+
+use super::{failure::Failure, work::Work};
 use crate::environments::Environments;
 
 /// The steps, for people.
@@ -8,6 +10,9 @@ pub(crate) const STEPS: [&str; 2] = ["stop workloads", "remove virtual cluster"]
 const DRAIN: usize = 0;
 const REMOVE: usize = 1;
 
+/// First wait between two looks at what is left; grows to the configured one. Where nothing runs, it takes the workers' hub a moment to
+/// hear of it.
+const FIRST_POLL: Duration = Duration::from_millis(2);
 /// Most things that are named.
 const NAMED: usize = 5;
 
@@ -42,7 +47,7 @@ pub(super) async fn until_empty(
     again: &str,
 ) -> Result<(), Failure> {
     let end = tokio::time::Instant::now() + work.config().drain_deadline;
-    let mut pause = work.config().poll / 10;
+    let mut pause = FIRST_POLL.min(work.config().poll);
     loop {
         let name = work.environment();
         let left = match stopping {

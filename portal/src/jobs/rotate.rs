@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::work::{Failure, Work};
+use super::{failure::Failure, work::Work};
 use crate::{environments::Environments, ports::AuthorityStep};
 
 /// The steps, for people.
@@ -30,6 +30,8 @@ pub(crate) async fn run(environments: &Environments, work: &Work, overlap: Durat
         if work.begin(step).await? {
             environments.planes.change_authority(name, what).await?;
             work.done(step, &said).await?;
+            // A step may be made twice, but not again after one that follows it.
+            work.settle().await?;
         }
     }
     if work.begin(DROP).await? {

@@ -1,20 +1,17 @@
 //! Finds jobs whose turn it is and works on them.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vctl_api::rest::{JobState, Operation};
 use vctl_runtime::{clock::Clock, tasks::Tasks, telemetry};
-use vctl_store::{Expect, Revision, Watch};
+use vctl_store::{Expect, Watch};
 
-use super::{create, delete, ended, metrics::JobMetrics, rotate, sleep, update, wake, work::Failure, work::Work};
+use super::{
+    board::Board, create, delete, ended, failure::Failure, metrics::JobMetrics, rotate, sleep, update, wake, work::Work,
+};
 use crate::{
     JobsConfig,
     documents::{JobDoc, Stored, decode, remove},
@@ -48,17 +45,6 @@ struct Shared {
     metrics: Arc<JobMetrics>,
 }
 
-/// What the loop knows.
-#[derive(Default)]
-struct Board {
-    /// Jobs that have not ended.
-    open: BTreeMap<String, Stored<JobDoc>>,
-    /// Jobs that this runner works on, with the way to stop them.
-    running: HashMap<String, CancellationToken>,
-    /// Revisions at which a start was tried: it is tried once.
-    tried: HashMap<String, Revision>,
-}
-
 impl Runner {
     pub(crate) fn new(config: JobsConfig, clock: Clock, environments: Environments, metrics: Arc<JobMetrics>) -> Self {
         let holder = uuid::Uuid::new_v4().to_string();
@@ -70,7 +56,7 @@ impl Runner {
         let inner = tasks.clone();
         tasks.spawn_until_stopped("job-runner", async move {
             let (freed, mut free) = mpsc::unbounded_channel();
-            let mut board = Board::default();
+            let mut board = Board::new(self.shared.config.sole_runner.then(|| self.shared.holder.clone()));
             loop {
                 if let Err(e) = self.run(&inner, &mut board, &freed, &mut free).await {
                     tracing::error!(error = %e, "the job runner cannot read its jobs; trying again");
@@ -92,48 +78,32 @@ impl Runner {
         let (jobs, revision) = documents.list::<JobDoc>().await?;
         self.forget_old(&jobs).await?;
         let mut watch: Watch = documents.watch::<JobDoc>(revision).await?;
-        board.open.clear();
-        board.tried.clear();
-        for job in jobs {
-            board.note(&job.value.id.clone(), job.revision, Some(job.value));
-        }
+        board.list(jobs, self.shared.clock.now());
         loop {
             self.start_what_can_start(board, tasks, freed);
-            let pause = self.until_next(board);
+            // When as many are worked on as can be, the end of one is told: of those that wait, none is looked at.
+            let full = board.running() >= self.shared.config.parallel;
+            let pause = if full { LONGEST_PAUSE } else { board.pause(self.shared.clock.now()) };
             tokio::select! {
                 events = watch.next() => {
                     // Too slow, or history is gone: what runs goes on, and the list tells the rest.
                     let Ok(events) = events else { return Ok(()) };
+                    let now = self.shared.clock.now();
                     for event in events {
                         let job = event.value.as_ref().map(decode::<JobDoc>).transpose()?;
-                        board.note(&event.key.name, event.revision, job);
+                        board.note(&event.key.name, event.revision, job, now);
                     }
                 }
-                Some(id) = free.recv() => {
-                    board.running.remove(&id);
-                }
+                Some(id) = free.recv() => board.freed(&id, self.shared.clock.now()),
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
     fn start_what_can_start(&self, board: &mut Board, tasks: &Tasks, freed: &mpsc::UnboundedSender<String>) {
-        let now = self.shared.clock.now();
-        let mut free = self.shared.config.parallel.saturating_sub(board.running.len());
-        for (id, job) in &board.open {
-            if free == 0 {
-                return;
-            }
-            let waits = job.value.after.as_ref().is_some_and(|before| board.open.contains_key(before));
-            let tried = board.tried.get(id) == Some(&job.revision);
-            if waits || tried || board.running.contains_key(id) || self.due(&job.value) > now {
-                continue;
-            }
-            free -= 1;
-            let stop = CancellationToken::new();
-            board.running.insert(id.clone(), stop.clone());
-            board.tried.insert(id.clone(), job.revision);
-            let (this, job, done) = (self.clone(), job.clone(), Done { id: id.clone(), freed: freed.clone() });
+        while board.running() < self.shared.config.parallel {
+            let Some((job, stop)) = board.start(self.shared.clock.now()) else { return };
+            let (this, done) = (self.clone(), Done { id: job.value.id.clone(), freed: freed.clone() });
             let doc = &job.value;
             let span = tracing::info_span!(
                 parent: None,
@@ -153,36 +123,6 @@ impl Runner {
             };
             tasks.spawn_until_stopped("job", work.instrument(span));
         }
-    }
-
-    /// When a job may be started.
-    fn due(&self, job: &JobDoc) -> Timestamp {
-        match (&job.lease, job.state) {
-            (Some(lease), JobState::Running) => {
-                let void = self.shared.config.sole_runner && lease.holder != self.shared.holder;
-                if void { Timestamp::MIN } else { lease.until }
-            }
-            _ => job.not_before.unwrap_or(Timestamp::MIN),
-        }
-    }
-
-    fn until_next(&self, board: &Board) -> Duration {
-        if board.running.len() >= self.shared.config.parallel {
-            // Nothing can be started until one of them ends, which is told: of many that wait, none is looked at.
-            return LONGEST_PAUSE;
-        }
-        let now = self.shared.clock.now();
-        let waiting = board
-            .open
-            .iter()
-            .filter(|(id, job)| !board.running.contains_key(*id) && board.tried.get(*id) != Some(&job.revision));
-        waiting
-            .map(|(_, job)| self.due(&job.value))
-            .filter(|due| *due > now)
-            .min()
-            .and_then(|due| Duration::try_from(due.duration_since(now)).ok())
-            .unwrap_or(LONGEST_PAUSE)
-            .max(Duration::from_millis(1))
     }
 
     /// Claims a job, does it, and writes how it went.
@@ -205,7 +145,7 @@ impl Runner {
         let outcome = tokio::select! {
             done = self.steps(&work) => done,
             () = stop.cancelled() => Err(Failure::Cancelled),
-            lost = self.keep_lease(&work) => Err(lost),
+            lost = self.keep(&work) => Err(lost),
         };
         if let Err(e) = self.conclude(&work, outcome).await {
             tracing::error!(job = id, error = %e, "how a job ended cannot be written; it will be taken up again");
@@ -236,14 +176,18 @@ impl Runner {
         }
     }
 
-    async fn keep_lease(&self, work: &Work) -> Failure {
+    /// Writes progress as it comes, and owns the job for longer; returns why it is not ours to go on with.
+    async fn keep(&self, work: &Work) -> Failure {
         loop {
-            tokio::time::sleep(self.shared.config.lease / 3).await;
-            match work.renew().await {
-                Ok(()) => {}
-                // The lease still runs; the next renewal may succeed.
-                Err(Failure::Temporary(e)) => tracing::warn!(error = e, "the lease of a job was not renewed"),
-                Err(other) => return other,
+            tokio::select! {
+                () = work.news() => {}
+                () = tokio::time::sleep(self.shared.config.lease / 3) => {}
+            }
+            while let Err(failure) = work.renew().await {
+                let Failure::Temporary(error) = failure else { return failure };
+                // The lease still runs.
+                tracing::warn!(error, "how far a job is cannot be written; trying again");
+                tokio::time::sleep(STORE_PAUSE).await;
             }
         }
     }
@@ -267,7 +211,10 @@ impl Runner {
                 self.shared.metrics.retried();
                 let wait = self.shared.config.back_off.saturating_mul(1 << failures.min(16)).min(BACK_OFF_LIMIT);
                 let at = self.shared.clock.now().checked_add(wait);
-                work.retry(at.map_err(|e| Failure::Permanent(e.to_string()))?, &why).await
+                match work.retry(at.map_err(|e| Failure::Permanent(e.to_string()))?, &why).await {
+                    Err(Failure::Cancelled) => self.finish(work, JobState::Cancelled, "cancelled").await,
+                    done => done,
+                }
             }
         }
     }
@@ -304,25 +251,5 @@ impl Drop for Done {
     fn drop(&mut self) {
         // The loop has gone when nobody listens.
         let _ = self.freed.send(std::mem::take(&mut self.id));
-    }
-}
-
-impl Board {
-    /// Takes in how a job stands; none when it is gone.
-    fn note(&mut self, id: &str, revision: Revision, job: Option<JobDoc>) {
-        match job.filter(|job| !ended(job.state)) {
-            Some(job) => {
-                if job.cancel
-                    && let Some(stop) = self.running.get(id)
-                {
-                    stop.cancel();
-                }
-                self.open.insert(id.to_owned(), Stored { value: job, revision, created: revision });
-            }
-            None => {
-                self.open.remove(id);
-                self.tried.remove(id);
-            }
-        }
     }
 }

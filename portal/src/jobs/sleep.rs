@@ -2,7 +2,8 @@
 
 use super::{
     delete::{Stopping, until_empty},
-    work::{Failure, Work},
+    failure::Failure,
+    work::Work,
 };
 use crate::environments::Environments;
 

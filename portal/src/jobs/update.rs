@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     create::{self, Late},
-    work::{Failure, Work},
+    failure::Failure,
+    work::Work,
 };
 use crate::{environments::Environments, inventory};
 

@@ -3,7 +3,8 @@
 use super::{
     create::{self, Late},
     delete::{Stopping, until_empty},
-    work::{Failure, Work},
+    failure::Failure,
+    work::Work,
 };
 use crate::environments::Environments;
 

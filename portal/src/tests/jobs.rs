@@ -135,7 +135,7 @@ async fn a_delete_cancels_the_create_and_runs_after_it() {
 async fn a_runner_that_lost_its_lease_writes_nothing_more() {
     use crate::{
         documents::JobDoc,
-        jobs::work::{Failure, Work},
+        jobs::{failure::Failure, work::Work},
     };
     let world = World::at_fixed_time();
     let id = world.create("env", "blank").await;

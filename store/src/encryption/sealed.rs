@@ -44,6 +44,10 @@ impl SealedReader {
 
 #[async_trait::async_trait]
 impl Reader for SealedReader {
+    async fn resources(&self, tenant: Tenant) -> Result<Vec<String>, StoreError> {
+        self.inner.resources(tenant).await
+    }
+
     async fn current(&self, tenant: Tenant, resource: &Arc<str>) -> Result<Vec<Entry>, StoreError> {
         let entries = self.inner.current(tenant, resource).await?;
         entries.into_iter().map(|e| self.entry(tenant, e)).collect()

@@ -1,5 +1,5 @@
 use std::{
-    collections::{HashMap, VecDeque, hash_map},
+    collections::{HashMap, HashSet, VecDeque, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -46,8 +46,9 @@ pub(crate) struct State {
     /// Oldest revision that can be read.
     pub(crate) floor: Revision,
     pub(crate) resources: HashMap<Arc<str>, Resource>,
-    /// Every resource that is not in `resources` is empty.
-    pub(crate) complete: bool,
+    /// Names of the resources that were written, and with `known` of all that have documents: the others are empty.
+    written: HashSet<Arc<str>>,
+    pub(crate) known: bool,
     /// Documents as queued writes will leave them.
     pending: HashMap<Key, Pending>,
     pub(crate) ring: Ring,
@@ -84,14 +85,15 @@ impl Cell {
         Self::with(known.tenant, known.name.into(), known.head, known.compacted, false)
     }
 
-    fn with(tenant: Tenant, name: Arc<str>, head: Revision, floor: Revision, complete: bool) -> Self {
+    fn with(tenant: Tenant, name: Arc<str>, head: Revision, floor: Revision, known: bool) -> Self {
         let state = State {
             life: Life::Live,
             head,
             decided: head,
             floor,
             resources: HashMap::new(),
-            complete,
+            written: HashSet::new(),
+            known,
             pending: HashMap::new(),
             ring: Ring::new(head),
             watchers: Watchers::default(),
@@ -110,11 +112,19 @@ impl State {
     pub(crate) fn resource(&mut self, name: &Arc<str>, tick: u64) -> Option<&mut Resource> {
         let resource = match self.resources.entry(name.clone()) {
             hash_map::Entry::Occupied(found) => found.into_mut(),
-            hash_map::Entry::Vacant(absent) if self.complete => absent.insert(Resource::default()),
+            hash_map::Entry::Vacant(absent) if self.known && !self.written.contains(name) => {
+                absent.insert(Resource::default())
+            }
             hash_map::Entry::Vacant(_) => return None,
         };
         resource.used = tick;
         Some(resource)
+    }
+
+    /// Takes in which resources have documents in the database. Those that were written since it was asked are known already.
+    pub(crate) fn know(&mut self, resources: Vec<String>) {
+        self.written.extend(resources.into_iter().map(Arc::from));
+        self.known = true;
     }
 
     /// Whether nothing is queued.
@@ -203,6 +213,9 @@ impl State {
             if let Some(resource) = self.resource(&event.key.resource, tick) {
                 resource.set(event.key.clone(), row);
             }
+            if !self.written.contains(&event.key.resource) {
+                self.written.insert(event.key.resource.clone());
+            }
             self.head = event.revision;
             self.ring.push(record.clone());
         }
@@ -229,7 +242,6 @@ impl State {
             return 0;
         }
         let mut freed = 0;
-        let before = self.resources.len();
         self.resources.retain(|_, resource| {
             let keep = resource.used > unused_since;
             if !keep {
@@ -237,9 +249,6 @@ impl State {
             }
             keep
         });
-        if self.resources.len() < before {
-            self.complete = false;
-        }
         if self.resources.is_empty() {
             self.resources = HashMap::new();
             self.pending = HashMap::new();

@@ -78,6 +78,9 @@ pub(crate) struct Kept {
 /// The reading side; called concurrently.
 #[async_trait::async_trait]
 pub(crate) trait Reader: Send + Sync {
+    /// The resources of which a tenant has documents.
+    async fn resources(&self, tenant: Tenant) -> Result<Vec<String>, StoreError>;
+
     /// All current documents of a resource.
     async fn current(&self, tenant: Tenant, resource: &Arc<str>) -> Result<Vec<Entry>, StoreError>;
 

@@ -61,6 +61,27 @@ impl FromStr for PostgresAddress {
     }
 }
 
+impl PostgresAddress {
+    /// For the connection that writes. Its statements find rows by their keys and are planned once, at first of empty tables: what is the
+    /// cheapest then, to read a table whole, would cost more with every row that is written, until something has the plan made anew.
+    pub(super) fn writing(&self) -> PgConnectOptions {
+        self.options.clone().options([
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("enable_bitmapscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
+            // The one row of `owner` has no key: to read it counts as dear, which is no reason to compile anything.
+            ("jit", "off"),
+        ])
+    }
+
+    /// For connections that read, seldom and very different amounts: planned each time, of the tables as they are.
+    pub(super) fn reading(&self) -> PgConnectOptions {
+        self.options.clone().options([("plan_cache_mode", "force_custom_plan")])
+    }
+}
+
 impl fmt::Display for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)

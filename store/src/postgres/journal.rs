@@ -113,8 +113,8 @@ async fn many(
 /// Removes rows of a deleted tenant. Each statement stands for itself: it does not matter where a crash falls.
 async fn sweep_deleted(connection: &mut PgConnection, tenant: Tenant) -> Result<(), sqlx::Error> {
     for piece in [
-        "DELETE FROM log WHERE vc = $1 AND rev IN (SELECT rev FROM log WHERE vc = $1 ORDER BY rev LIMIT $2)",
-        "DELETE FROM current WHERE vc = $1 AND (kind, ns, name) IN (SELECT kind, ns, name FROM current WHERE vc = $1 LIMIT $2)",
+        "DELETE FROM log WHERE ctid = ANY (ARRAY(SELECT ctid FROM log WHERE vc = $1 ORDER BY rev LIMIT $2))",
+        "DELETE FROM current WHERE ctid = ANY (ARRAY(SELECT ctid FROM current WHERE vc = $1 LIMIT $2))",
     ] {
         let done = sqlx::query(piece).bind(number(tenant)).bind(SWEEP_ROWS).execute(&mut *connection).await?;
         if done.rows_affected() > 0 {
@@ -135,7 +135,8 @@ async fn sweep_compacted(
     let until = compacted.min(swept + SWEEP_ROWS);
     sqlx::query(
         "WITH replaced AS (
-             DELETE FROM log WHERE vc = $1 AND rev IN (SELECT prev FROM log WHERE vc = $1 AND rev > $2 AND rev <= $3 AND prev > 0)
+             DELETE FROM log
+             WHERE vc = $1 AND rev = ANY (ARRAY(SELECT prev FROM log WHERE vc = $1 AND rev > $2 AND rev <= $3 AND prev > 0))
          ), deletions AS (
              DELETE FROM log WHERE vc = $1 AND rev > $2 AND rev <= $3 AND value IS NULL
          )

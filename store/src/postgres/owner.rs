@@ -236,7 +236,7 @@ impl From<sqlx::Error> for Reconnect {
 }
 
 async fn connect(address: &PostgresAddress) -> Result<PgConnection, sqlx::Error> {
-    answered(address.options.connect()).await
+    answered(address.writing().connect()).await
 }
 
 async fn lock(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {

@@ -37,7 +37,7 @@ impl PostgresReader {
             .acquire_timeout(Duration::from_secs(10))
             // A broken one is found out by using it.
             .test_before_acquire(false)
-            .connect_lazy_with(address.options.clone());
+            .connect_lazy_with(address.reading());
         Self { address: address.clone(), pool }
     }
 
@@ -83,6 +83,26 @@ impl PostgresReader {
 
 #[async_trait::async_trait]
 impl Reader for PostgresReader {
+    async fn resources(&self, tenant: Tenant) -> Result<Vec<String>, StoreError> {
+        let mut attempt = 0;
+        loop {
+            // One step for each, not for each document.
+            let query = sqlx::query_scalar(
+                "WITH RECURSIVE found (kind) AS (
+                     SELECT (SELECT min(kind) FROM current WHERE vc = $1)
+                     UNION ALL
+                     SELECT (SELECT min(kind) FROM current WHERE vc = $1 AND kind > found.kind) FROM found WHERE found.kind IS NOT NULL
+                 ) SELECT kind FROM found WHERE kind IS NOT NULL",
+            )
+            .bind(number(tenant))
+            .fetch_all(&self.pool);
+            match answered(query).await {
+                Ok(found) => return Ok(found),
+                Err(error) => self.again(&mut attempt, error).await?,
+            }
+        }
+    }
+
     async fn current(&self, tenant: Tenant, resource: &Arc<str>) -> Result<Vec<Entry>, StoreError> {
         let mut attempt = 0;
         let rows = loop {

@@ -32,7 +32,7 @@ WITH fence AS (
     UPDATE tenants t SET deleted = u.deleted, name = CASE WHEN u.deleted THEN NULL ELSE t.name END,
                          compacted = greatest(t.compacted, u.compacted)
     FROM unnest($8::int[], $9::bool[], $10::bigint[]) u (vc, deleted, compacted)
-    WHERE t.vc = u.vc AND EXISTS (SELECT FROM fence)
+    WHERE t.vc = u.vc AND t.vc = ANY ($8::int[]) AND EXISTS (SELECT FROM fence)
 ), logged AS (
     INSERT INTO log (vc, rev, kind, ns, name, created, prev, value)
     SELECT u.* FROM unnest($11::int[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::bytea[]) u

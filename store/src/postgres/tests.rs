@@ -8,7 +8,7 @@ use super::{
     testing::{Server, beside},
     *,
 };
-use crate::{Event, Key, ListOptions, Revision, Scope, Store, Tenant, WatchError, Write};
+use crate::{Event, Expect, Key, ListOptions, Revision, Scope, Store, Tenant, WatchError, Write};
 
 const SYSTEM: Tenant = Tenant::SYSTEM;
 
@@ -98,6 +98,42 @@ async fn a_stale_epoch_writes_nothing_even_with_a_living_connection() {
     assert_eq!(within(watch.next()).await, Err(WatchError::Closed));
     let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM log").fetch_one(&mut beside).await.unwrap();
     assert_eq!(rows, 1);
+}
+
+#[tokio::test]
+async fn commits_and_reads_find_rows_by_their_keys() {
+    let server = Server::start();
+    let address = server.database().await;
+    let mut beside = beside(&address).await;
+    // Nothing may be planned anew because of what is in the tables meanwhile.
+    open(&address).await.close().await.unwrap();
+    for table in ["log", "current", "tenants"] {
+        let off = format!("ALTER TABLE {table} SET (autovacuum_enabled = off)");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(off)).execute(&mut beside).await.unwrap();
+    }
+    let whole = "SELECT coalesce(sum(seq_scan), 0)::bigint, coalesce(sum(idx_scan), 0)::bigint FROM pg_stat_user_tables
+                 WHERE schemaname = 'vctl' AND relname IN ('log', 'current', 'tenants')";
+    let store = open(&address).await;
+    for n in 0..30 {
+        let tenant = store.create_tenant(&format!("t{n}"), vec![Write::create(pod("first"), "x")]).await.unwrap();
+        let revision = create(&store, &n.to_string()).await.unwrap();
+        store.transact(SYSTEM, vec![Write::replace(pod(&n.to_string()), revision, "y")]).await.unwrap();
+        store.transact(SYSTEM, vec![Write::delete(pod(&n.to_string()), Expect::Any)]).await.unwrap();
+        store.delete_tenant(tenant).await.unwrap();
+    }
+    // A backend tells what it did at its end at the latest.
+    store.close().await.unwrap();
+    let before: i64 = within(async {
+        loop {
+            let row = sqlx::query(whole).fetch_one(&mut beside).await.unwrap();
+            if row.get::<i64, _>(1) > 30 * 5 {
+                return row.get(0);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(before < 30, "tables were read whole {before} times in 150 commits");
 }
 
 #[tokio::test]

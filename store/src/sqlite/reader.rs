@@ -42,6 +42,18 @@ impl SqliteReader {
 
 #[async_trait::async_trait]
 impl Reader for SqliteReader {
+    async fn resources(&self, tenant: Tenant) -> Result<Vec<String>, StoreError> {
+        // One step for each, not for each document.
+        let found = sqlx::query_scalar(
+            "WITH RECURSIVE found (kind) AS (
+                 SELECT (SELECT min(kind) FROM current WHERE vc = ?1)
+                 UNION ALL
+                 SELECT (SELECT min(kind) FROM current WHERE vc = ?1 AND kind > found.kind) FROM found WHERE found.kind IS NOT NULL
+             ) SELECT kind FROM found WHERE kind IS NOT NULL",
+        );
+        found.bind(tenant.0).fetch_all(&self.pool).await.map_err(|e| self.fail(e))
+    }
+
     async fn current(&self, tenant: Tenant, resource: &Arc<str>) -> Result<Vec<Entry>, StoreError> {
         let rows = sqlx::query(
             "SELECT c.ns, c.name, c.rev, l.created, l.value FROM current c JOIN log l ON l.id = ?1 + c.rev

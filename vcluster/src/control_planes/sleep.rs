@@ -58,7 +58,10 @@ impl ControlPlanes {
             Err(e) => return Err(storage::error(e)),
         }
         // The feed says so too, but a request that comes before that must meet it as it is.
-        self.lock().retain(|_, p| p.tenant != tenant);
+        let mut planes = self.lock();
+        if planes.get(name.as_str()).is_some_and(|plane| plane.tenant == tenant) {
+            planes.remove(name.as_str());
+        }
         Ok(())
     }
 

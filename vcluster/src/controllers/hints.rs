@@ -220,6 +220,18 @@ impl Hints {
         }
     }
 
+    /// Whether anything is known of a tenant.
+    pub(super) fn is_about(&self, tenant: Tenant) -> bool {
+        let state = self.lock();
+        let places = [&state.terminating, &state.quotas];
+        state.changed.keys().any(|(t, _)| *t == tenant)
+            || places.iter().any(|set| set.iter().any(|(t, _)| *t == tenant))
+            || [&state.api_services, &state.pending_pods, &state.waiting_claims].iter().any(|set| set.contains(&tenant))
+            || state.told.contains_key(&tenant)
+            || state.missing_nodes.contains_key(&tenant)
+            || state.autoscalers.contains_key(&tenant)
+    }
+
     pub(super) fn forget_tenant(&self, tenant: Tenant) {
         let mut state = self.lock();
         state.autoscalers.remove(&tenant);

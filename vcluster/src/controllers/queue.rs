@@ -3,7 +3,7 @@
 mod numbers;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -52,6 +52,9 @@ pub(super) enum Controller {
 }
 
 impl Controller {
+    /// The first in their order.
+    const FIRST: Self = Self::Scan;
+
     /// The user it acts as.
     pub(super) fn user(self) -> &'static str {
         match self {
@@ -131,13 +134,14 @@ struct State {
     /// In order of arrival; each key at most once, and none that is being processed.
     ready: VecDeque<Key>,
     /// Keys that are ready, or will be as soon as their current run is done, and since when.
-    dirty: HashMap<Key, Instant>,
+    dirty: BTreeMap<Key, Instant>,
     /// And since when.
     processing: HashMap<Key, Instant>,
-    failures: HashMap<Key, u32>,
+    failures: BTreeMap<Key, u32>,
     /// Keys that come at a time; each at most once, the earliest time wins.
     due: BTreeSet<(Timestamp, Key)>,
-    due_at: HashMap<Key, Timestamp>,
+    /// By tenant, as keys are ordered: of many tenants one is found at once.
+    due_at: BTreeMap<Key, Timestamp>,
     numbers: Numbers,
 }
 
@@ -198,12 +202,44 @@ impl State {
     }
 
     fn forget_tenant(&mut self, tenant: Tenant) {
-        self.ready.retain(|k| k.tenant != tenant);
-        self.dirty.retain(|k, _| k.tenant != tenant);
-        self.failures.retain(|k, _| k.tenant != tenant);
-        self.due.retain(|(_, k)| k.tenant != tenant);
-        self.due_at.retain(|k, _| k.tenant != tenant);
+        let waited = take(&mut self.dirty, tenant);
+        if !waited.is_empty() {
+            self.ready.retain(|k| k.tenant != tenant);
+        }
+        take(&mut self.failures, tenant);
+        for (key, at) in take(&mut self.due_at, tenant) {
+            self.due.remove(&(at, key));
+        }
     }
+
+    /// Takes what is due later of a tenant, if that is all there is of it.
+    fn rest(&mut self, tenant: Tenant) -> Option<Vec<(Timestamp, Key)>> {
+        let busy = of(&self.dirty, tenant).is_some()
+            || of(&self.failures, tenant).is_some()
+            || self.processing.keys().any(|key| key.tenant == tenant);
+        if busy {
+            return None;
+        }
+        let rest: Vec<_> = take(&mut self.due_at, tenant).into_iter().map(|(key, at)| (at, key)).collect();
+        for due in &rest {
+            self.due.remove(due);
+        }
+        Some(rest)
+    }
+}
+
+/// The first key of a tenant, in the order of keys.
+fn of<T>(map: &BTreeMap<Key, T>, tenant: Tenant) -> Option<&Key> {
+    map.range(Key::tenant(tenant, Controller::FIRST)..).next().map(|(key, _)| key).filter(|key| key.tenant == tenant)
+}
+
+/// Takes everything about a tenant.
+fn take<T>(map: &mut BTreeMap<Key, T>, tenant: Tenant) -> Vec<(Key, T)> {
+    let mut taken = Vec::new();
+    while let Some(key) = of(map, tenant).cloned() {
+        taken.extend(map.remove_entry(&key));
+    }
+    taken
 }
 
 /// The queue that workers wait on.
@@ -250,6 +286,11 @@ impl WorkQueue {
         self.lock().forget_tenant(tenant);
     }
 
+    /// Takes what is due later of a tenant; none, and nothing is taken, when there is something to do for it now.
+    pub(super) fn rest(&self, tenant: Tenant) -> Option<Vec<(Timestamp, Key)>> {
+        self.lock().rest(tenant)
+    }
+
     /// The key has been processed: it may be handed out again.
     pub(super) fn done(&self, key: &Key) {
         self.lock().done(key);
@@ -261,6 +302,12 @@ impl WorkQueue {
     pub(super) fn is_about(&self, tenant: Tenant) -> Option<Key> {
         let state = self.lock();
         state.dirty.keys().chain(state.failures.keys()).chain(state.due_at.keys()).find(|k| k.tenant == tenant).cloned()
+    }
+
+    /// How often keys of a controller were queued.
+    #[cfg(test)]
+    pub(super) fn queued(&self, controller: Controller) -> u64 {
+        self.lock().numbers.of(controller).adds.get()
     }
 
     /// Whether a key comes at a later time.
