@@ -95,10 +95,10 @@ enum Command {
     /// The queue of jobs, on a Postgres of its own: environments that are put to sleep and woken.
     Jobs {
         /// Environments; each round is as many jobs.
-        #[arg(long, default_value_t = 500)]
+        #[arg(long, default_value_t = 1000)]
         count: usize,
         /// Rounds.
-        #[arg(long, default_value_t = 6)]
+        #[arg(long, default_value_t = 8)]
         rounds: usize,
     },
     /// The audit trail: changes of the platform with their entries, and changes inside of an environment with and without.
@@ -135,7 +135,7 @@ async fn main() -> Result<()> {
             pods::run(20).await?;
             let clients = CLIENTS.to_vec();
             peers::ours(peers::Plan { seconds: 3, peers: true, pid: None, parts: Vec::new(), clients }).await?;
-            jobs::run(500, 6).await?;
+            jobs::run(1000, 8).await?;
             audit::run(3).await?;
             fleet::run(2000).await?;
             rest::run(10_000).await

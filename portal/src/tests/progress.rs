@@ -45,31 +45,29 @@ fn states(job: &JobDoc) -> Vec<JobState> {
 
 #[tokio::test]
 async fn progress_is_written_when_a_step_takes_long_and_not_made_again() {
-    let world = World::on_disk().await;
-    world.portal.start();
-    let created = world.create("env", "blank").await;
-    world.ended(&created).await;
+    let world = ready().await;
     let slept = ask(&world, "sleep").await;
-    world.ended(&slept).await;
+    world.run_job(&slept).await;
     // Of a wake the third call does not return: running_asleep, wake, readiness.
     let calls = world.planes.calls.load(Ordering::SeqCst);
     world.planes.hang_from.store(calls + 3, Ordering::SeqCst);
     let woken = ask(&world, "wake").await;
     let wanted = [JobState::Succeeded, JobState::Succeeded, JobState::Running];
-    let seen = tokio::time::timeout(Duration::from_secs(20), async {
+    let written = tokio::time::timeout(Duration::from_secs(20), async {
         while states(&stored(&world, &woken).await.value) != wanted {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
-    assert!(seen.await.is_ok(), "{:?}", stored(&world, &woken).await);
-    let world = world.after_crash().await;
+    // What works on it is gone with this, as with a crash.
+    tokio::select! {
+        job = world.run_job(&woken) => panic!("it has ended: {job:?}"),
+        written = written => assert!(written.is_ok(), "{:?}", stored(&world, &woken).await),
+    }
     world.planes.hang_from.store(0, Ordering::SeqCst);
     let calls = world.planes.calls.load(Ordering::SeqCst);
-    world.portal.start();
-    let job = world.ended(&woken).await;
+    let job = world.run_job(&woken).await;
     assert_eq!((job.state, job.attempt), (JobState::Succeeded, 2));
     assert_eq!(world.planes.calls.load(Ordering::SeqCst), calls + 1, "only the last step was made again");
-    world.tasks.stop();
 }
 
 #[tokio::test]

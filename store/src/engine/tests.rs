@@ -11,7 +11,11 @@ use super::{
 use crate::{Event, WatchError};
 
 /// A database that is always empty.
-struct Empty;
+#[derive(Default)]
+struct Empty {
+    /// How often it was asked for documents.
+    asked: AtomicUsize,
+}
 
 #[async_trait::async_trait]
 impl Reader for Empty {
@@ -19,6 +23,7 @@ impl Reader for Empty {
         Ok(Vec::new())
     }
     async fn current(&self, _: Tenant, _: &Arc<str>) -> Result<Vec<Entry>, StoreError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Vec::new())
     }
     async fn changes(
@@ -77,6 +82,7 @@ impl Journal for Told {
 
 struct Bench {
     engine: Engine,
+    reader: Arc<Empty>,
     say: mpsc::UnboundedSender<Verdict>,
     tried: Arc<Mutex<Vec<usize>>>,
 }
@@ -85,8 +91,9 @@ fn bench() -> Bench {
     let (say, verdicts) = mpsc::unbounded_channel();
     let tried = Arc::<Mutex<Vec<usize>>>::default();
     let tenant = |number| KnownTenant { tenant: Tenant(number), name: format!("t{number}"), head: 0, compacted: 0 };
+    let reader = Arc::<Empty>::default();
     let opened = Opened {
-        reader: Arc::new(Empty),
+        reader: reader.clone(),
         journal: Box::new(Told { verdicts, tried: tried.clone() }),
         tenants: vec![tenant(0), tenant(1)],
         next_tenant: 2,
@@ -94,7 +101,7 @@ fn bench() -> Bench {
         keys: Vec::new(),
     };
     let options = StoreOptions { maintenance: Duration::from_hours(1), ..StoreOptions::default() };
-    Bench { engine: Engine::start(opened, &Tasks::new(), options), say, tried }
+    Bench { engine: Engine::start(opened, &Tasks::new(), options), reader, say, tried }
 }
 
 fn failure(failure: Failure) -> Verdict {
@@ -216,6 +223,23 @@ async fn an_idle_tenant_holds_nothing() {
     bench.engine.maintain().await.unwrap();
     let state = cell.lock();
     assert!(state.resources.is_empty() && !state.ring.reaches(0));
+}
+
+#[tokio::test]
+async fn only_resources_with_documents_are_read() {
+    let bench = bench();
+    let list = |resource: &'static str| bench.engine.list(Tenant(0), ListOptions::newest(Scope::all(resource)));
+    assert!(list("services").await.unwrap().entries.is_empty());
+    bench.say.send(Ok(())).unwrap();
+    create(&bench, 0, "a").await.unwrap();
+    assert_eq!(bench.reader.asked.load(Ordering::Relaxed), 0, "it has none of any");
+    // Nothing of it is in memory any more.
+    bench.engine.maintain().await.unwrap();
+    bench.engine.maintain().await.unwrap();
+    list("services").await.unwrap();
+    assert_eq!(bench.reader.asked.load(Ordering::Relaxed), 0);
+    list("pods").await.unwrap();
+    assert_eq!(bench.reader.asked.load(Ordering::Relaxed), 1, "something was written there");
 }
 
 #[tokio::test]
