@@ -8,7 +8,7 @@ use super::{gated_store::GatedStore, *};
 use crate::limits::{Limited, PlatformLimits, Rules, Take, Turn};
 
 /// Longest wait for something to happen.
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+const LIMIT: std::time::Duration = std::time::Duration::from_mins(1);
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
