@@ -23,7 +23,7 @@ pub mod role;
 mod roles;
 pub mod rules;
 mod teams;
-mod turns;
+pub(crate) mod turns;
 mod users;
 
 use std::{
@@ -35,7 +35,7 @@ use std::{
 };
 
 use vctl_api::{names::EnvironmentName, rest::ProjectSettings};
-use vctl_runtime::clock::Clock;
+use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Expect, Revision, StoreError, Write};
 
 use crate::{
@@ -61,6 +61,7 @@ pub struct Access {
     planes: Arc<dyn ControlPlanes>,
     /// Of quotas.
     turns: Arc<Turns>,
+    tasks: Tasks,
     pub(crate) environments: Arc<Read<EnvironmentDoc>>,
     users: Arc<Read<UserDoc>>,
 }
@@ -88,9 +89,9 @@ struct Cached {
 }
 
 impl Access {
-    pub(crate) fn new(documents: Documents, clock: Clock, planes: Arc<dyn ControlPlanes>) -> Self {
+    pub(crate) fn new(documents: Documents, clock: Clock, planes: Arc<dyn ControlPlanes>, tasks: Tasks) -> Self {
         let (policy, turns, environments, users) = Default::default();
-        Self { documents, clock, policy, planes, turns, environments, users }
+        Self { documents, clock, policy, planes, turns, tasks, environments, users }
     }
 
     /// The bindings as they stand.

@@ -108,8 +108,7 @@ impl Environments {
             let charge = self.access.charge(demand).await?;
             all.extend(charge.writes);
             // Until it is written nobody else counts for the same quotas.
-            let _turn = charge.turn;
-            match self.documents.transact(all).await {
+            match self.access.transact_in_turn(all, charge.turn).await {
                 Err(StoreError::Conflict { index, .. }) if index >= writes.len() => {}
                 done => return Ok(done),
             }

@@ -201,7 +201,7 @@ impl Portal {
         let token = AdminToken::load_or_create(&config.token_file)?;
         let documents = Documents::new(store);
         let catalog = Catalog::new(config.templates_dir.clone());
-        let access = Access::new(documents.clone(), clock.clone(), planes.clone());
+        let access = Access::new(documents.clone(), clock.clone(), planes.clone(), tasks.clone());
         let usage = Usage::new(documents.clone(), planes.clone(), clock.clone());
         let renderer = Renderer::new(config.own_program.clone());
         let helm = Helm::new(config.helm.clone(), Commands::new(config.own_program.clone()));

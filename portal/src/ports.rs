@@ -39,6 +39,8 @@ pub struct Workload {
     pub desired: u32,
     /// The controller has seen the newest spec and all wanted replicas of it are ready.
     pub done: bool,
+    /// Why it has fewer pods than it wants, as its controller says: a quota, perhaps. Empty where it does not say.
+    pub why: String,
 }
 
 /// A pod that is not ready, and why.
@@ -198,6 +200,9 @@ pub trait ControlPlanes: Send + Sync {
 
     /// What is requested in it, asleep or awake, also by what is about to be written; nothing when it is not there.
     async fn requested(&self, name: &EnvironmentName) -> Result<Requests, PortError>;
+
+    /// What is requested in one that is put back from a backup.
+    async fn requested_by(&self, backup: &TenantBackup) -> Requests;
 
     /// On which workers its pods may be has changed ([`crate::Portal::cluster_rules`]): those that wait are looked at again.
     async fn placement_changed(&self, name: &EnvironmentName);

@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) writes: Vec<String>,
     /// What is requested in environments.
     pub(crate) requested: BTreeMap<String, Requests>,
+    /// What is requested in backups, by the environment that they are of.
+    pub(crate) requested_by: BTreeMap<String, Requests>,
     /// Environments whose placement has changed.
     pub(crate) placed: Vec<String>,
     /// What environments use.
@@ -195,6 +197,10 @@ impl ControlPlanes for FakePlanes {
         Ok(self.state().requested.get(name.as_str()).copied().unwrap_or_default())
     }
 
+    async fn requested_by(&self, backup: &TenantBackup) -> Requests {
+        self.state().requested_by.get(&backup.name).copied().unwrap_or_default()
+    }
+
     async fn placement_changed(&self, name: &EnvironmentName) {
         self.state().placed.push(name.to_string());
     }
@@ -313,6 +319,7 @@ pub(crate) fn workload(name: &str, ready: u32, desired: u32) -> Workload {
         ready,
         desired,
         done: ready == desired,
+        why: String::new(),
     }
 }
 

@@ -150,18 +150,22 @@ fn claim(claim: &Value, used: &mut Amounts) {
     }
 }
 
+/// What `resources` say, by the names of quotas.
+fn said(resources: &Value) -> Amounts {
+    compute(&amounts(&resources["requests"]), &amounts(&resources["limits"]))
+}
+
 /// Which containers lack what a quota that tracks `names` requires: `must specify ..`; none when nothing is missing.
 pub(crate) fn missing(pod: &Value, names: &[&String]) -> Option<String> {
     let mut texts = Vec::new();
-    for name in names.iter().filter(|n| REQUIRED.contains(&n.as_str())) {
+    // What the pod says as a whole its containers need not say. (Upstream asks nothing of a pod that says anything as a whole.)
+    let whole = said(&pod["spec"]["resources"]);
+    for name in names.iter().filter(|n| REQUIRED.contains(&n.as_str()) && !whole.contains_key(n.as_str())) {
         let mut lacking: Vec<&str> = ["containers", "initContainers"]
             .iter()
             .filter_map(|f| pod["spec"][*f].as_array())
             .flatten()
-            .filter(|c| {
-                let resources = &c["resources"];
-                !compute(&amounts(&resources["requests"]), &amounts(&resources["limits"])).contains_key(*name)
-            })
+            .filter(|c| !said(&c["resources"]).contains_key(*name))
             .filter_map(|c| c["name"].as_str())
             .collect();
         lacking.sort_unstable();
@@ -241,6 +245,18 @@ mod tests {
 
     fn now() -> Timestamp {
         "2026-01-02T03:04:05Z".parse().unwrap()
+    }
+
+    #[test]
+    fn containers_say_what_their_pod_does_not() {
+        let names = ["requests.cpu".to_owned(), "limits.memory".to_owned()];
+        let names: Vec<&String> = names.iter().collect();
+        let mut pod = json!({ "spec": { "containers": [{ "name": "a" }, { "name": "b", "resources": { "requests": { "cpu": "1" } } }] } });
+        assert_eq!(missing(&pod, &names).as_deref(), Some("must specify requests.cpu for: a; limits.memory for: a,b"));
+        pod["spec"]["resources"] = json!({ "requests": { "cpu": "2" } });
+        assert_eq!(missing(&pod, &names).as_deref(), Some("must specify limits.memory for: a,b"));
+        pod["spec"]["resources"]["limits"] = json!({ "memory": "1Gi" });
+        assert_eq!(missing(&pod, &names), None);
     }
 
     #[test]

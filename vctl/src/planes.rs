@@ -1,5 +1,7 @@
 //! The virtual control planes as the portal needs them.
 
+mod readiness;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::body::Body;
@@ -7,9 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use vctl_api::{names::EnvironmentName, rest::PodCounts};
 use vctl_machinery::{requests::Requests, status::ApiError, version::MinorVersion};
-use vctl_portal::ports::{
-    self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness, UnreadyPod, Workload,
-};
+use vctl_portal::ports::{self, Applied, AuthorityStep, Consumption, ObjectRef, PortError, Readiness};
 use vctl_runtime::serve::Peer;
 use vctl_store::TenantBackup;
 use vctl_syncer::hub::Hub;
@@ -22,6 +22,8 @@ use vctl_vcluster::{
     controllers::Controllers,
     user::{AUTHENTICATED, MASTERS, User},
 };
+
+use readiness::{WORKLOADS, is_ready, lacks_a_reason, told, unready, workload};
 
 /// The field manager and identity of what templates bring.
 const TEMPLATE_MANAGER: &str = "vctl-template";
@@ -61,10 +63,6 @@ fn refused(error: ApiError) -> PortError {
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(object: &Value, pointer: &str) -> Option<i64> {
-    object.pointer(pointer).and_then(Value::as_i64)
 }
 
 #[async_trait::async_trait]
@@ -188,6 +186,12 @@ impl ports::ControlPlanes for Planes {
                 workloads.extend(workload(kind, &object));
             }
         }
+        if workloads.iter().any(lacks_a_reason) {
+            let events = self.planes.stored(name, "events").await.map_err(port)?;
+            for workload in workloads.iter_mut().filter(|w| lacks_a_reason(w)) {
+                workload.why = told(workload, &events);
+            }
+        }
         let pods = self.planes.stored(name, "pods").await.map_err(port)?;
         Ok(Readiness { workloads, unready_pods: pods.iter().filter_map(unready).collect() })
     }
@@ -206,6 +210,10 @@ impl ports::ControlPlanes for Planes {
 
     async fn requested(&self, name: &EnvironmentName) -> Result<Requests, PortError> {
         self.planes.requested(name).await.map_err(port)
+    }
+
+    async fn requested_by(&self, backup: &TenantBackup) -> Requests {
+        self.planes.requested_by(backup).await
     }
 
     async fn placement_changed(&self, name: &EnvironmentName) {
@@ -312,141 +320,5 @@ impl ports::ControlPlanes for Planes {
 
     fn server(&self, name: &EnvironmentName) -> String {
         format!("{}/clusters/{name}", self.url)
-    }
-}
-
-/// Kinds that an environment waits for, as group-resource and as people call them.
-const WORKLOADS: &[(&str, &str)] = &[
-    ("deployments.apps", "deployment"),
-    ("statefulsets.apps", "statefulset"),
-    ("daemonsets.apps", "daemonset"),
-    ("replicasets.apps", "replicaset"),
-    ("jobs.batch", "job"),
-];
-
-/// How far a workload is; none for one that another workload owns.
-fn workload(kind: &str, object: &Value) -> Option<Workload> {
-    let owned = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|o| !o.is_empty());
-    if owned {
-        return None;
-    }
-    let observed = number(object, "/status/observedGeneration") >= number(object, "/metadata/generation");
-    let (ready, desired, updated) = match kind {
-        "job" => {
-            let wanted = number(object, "/spec/completions").unwrap_or(1);
-            let done = number(object, "/status/succeeded").unwrap_or_default();
-            (done, wanted, done >= wanted)
-        }
-        "daemonset" => {
-            let wanted = number(object, "/status/desiredNumberScheduled").unwrap_or_default();
-            let updated = number(object, "/status/updatedNumberScheduled").unwrap_or_default();
-            (number(object, "/status/numberReady").unwrap_or_default(), wanted, observed && updated >= wanted)
-        }
-        _ => {
-            let wanted = number(object, "/spec/replicas").unwrap_or(1);
-            let ready = number(object, "/status/readyReplicas").unwrap_or_default();
-            let updated = match kind {
-                "replicaset" => wanted,
-                _ => number(object, "/status/updatedReplicas").unwrap_or_default(),
-            };
-            let old = number(object, "/status/replicas").unwrap_or_default() > wanted;
-            (ready, wanted, observed && updated >= wanted && !old)
-        }
-    };
-    Some(Workload {
-        kind: kind.to_owned(),
-        namespace: text(object, "/metadata/namespace").to_owned(),
-        name: text(object, "/metadata/name").to_owned(),
-        ready: u32::try_from(ready).unwrap_or_default(),
-        desired: u32::try_from(desired).unwrap_or_default(),
-        done: updated && ready >= desired,
-    })
-}
-
-fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready").is_some_and(|c| text(c, "/status") == "True")
-}
-
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object.pointer("/status/conditions")?.as_array()?.iter().find(|c| text(c, "/type") == kind)
-}
-
-/// Why a pod is not ready: the first container that waits or has failed, else the condition that does not hold.
-fn unready(pod: &Value) -> Option<UnreadyPod> {
-    if is_ready(pod) || text(pod, "/status/phase") == "Succeeded" {
-        return None;
-    }
-    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"]
-        .into_iter()
-        .filter_map(|pointer| pod.pointer(pointer)?.as_array())
-        .flatten();
-    let mut reason = None;
-    for status in statuses {
-        for state in ["waiting", "terminated"] {
-            let Some(state) = status.pointer(&format!("/state/{state}")) else { continue };
-            let (why, message) = (text(state, "/reason"), text(state, "/message"));
-            if !matches!(why, "" | "Completed" | "PodInitializing") && reason.is_none() {
-                let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-                reason = Some(format!("container {}: {why}{message}", text(status, "/name")));
-            }
-        }
-    }
-    let reason = reason.unwrap_or_else(|| {
-        let failing = ["PodScheduled", "Initialized", "Ready"]
-            .into_iter()
-            .find_map(|kind| condition(pod, kind).filter(|c| text(c, "/status") == "False"));
-        failing.map_or_else(
-            || format!("{} so far", text(pod, "/status/phase")),
-            |c| [text(c, "/reason"), text(c, "/message")].join(": "),
-        )
-    });
-    Some(UnreadyPod {
-        namespace: text(pod, "/metadata/namespace").to_owned(),
-        name: text(pod, "/metadata/name").to_owned(),
-        reason,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_deployment_is_done_when_its_newest_pods_are_ready() {
-        let deployment = |ready: i64, updated: i64, replicas: i64, observed: i64| {
-            json!({
-                "metadata": { "name": "web", "namespace": "default", "generation": 2 },
-                "spec": { "replicas": 2 },
-                "status": { "observedGeneration": observed, "replicas": replicas, "updatedReplicas": updated, "readyReplicas": ready },
-            })
-        };
-        let done = |object: &Value| workload("deployment", object).is_some_and(|w| w.done);
-        assert!(done(&deployment(2, 2, 2, 2)));
-        assert!(!done(&deployment(1, 2, 2, 2)));
-        assert!(!done(&deployment(2, 1, 2, 2)));
-        assert!(!done(&deployment(2, 2, 3, 2)), "an old pod is still there");
-        assert!(!done(&deployment(2, 2, 2, 1)), "the controller has not seen it");
-        assert!(workload("replicaset", &json!({ "metadata": { "ownerReferences": [{}] } })).is_none());
-    }
-
-    #[test]
-    fn a_pod_that_is_not_ready_says_why() {
-        let pod = json!({
-            "metadata": { "name": "p", "namespace": "default" },
-            "status": {
-                "phase": "Pending",
-                "containerStatuses": [{ "name": "c", "state": { "waiting": { "reason": "ImagePullBackOff", "message": "no such image" } } }],
-            },
-        });
-        assert_eq!(unready(&pod).map(|u| u.reason).as_deref(), Some("container c: ImagePullBackOff: no such image"));
-        let unscheduled = json!({
-            "metadata": { "name": "p", "namespace": "default" },
-            "status": { "phase": "Pending", "conditions": [
-                { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes are available" },
-            ] },
-        });
-        assert_eq!(unready(&unscheduled).map(|u| u.reason).as_deref(), Some("Unschedulable: 0/0 nodes are available"));
     }
 }

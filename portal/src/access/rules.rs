@@ -7,7 +7,7 @@ use super::{
     quota::{Adds, Demand},
     turns::Turn,
 };
-use crate::{Portal, documents::EnvironmentDoc, error::Error};
+use crate::{Portal, documents::EnvironmentDoc, environments::CONFLICT_TRIES, error::Error};
 use vctl_machinery::requests::Requests;
 
 /// What an environment is held to.
@@ -73,14 +73,24 @@ impl Access {
     }
 
     async fn take(&self, cluster: &str, more: Requests) -> Result<Taken, Error> {
-        let Some(environment) = self.documents.get::<EnvironmentDoc>(cluster).await? else {
-            return Ok(Taken::Yes(self.turns.of(Default::default()).await));
-        };
-        let demand = Demand { environment: &environment.value, adds: Adds::Requests(more) };
-        match self.charge(demand).await {
-            Ok(charge) => Ok(Taken::Yes(charge.turn)),
-            Err(Error::QuotaExceeded(why)) => Ok(Taken::Exceeded(why)),
-            Err(e) => Err(e),
+        let mut known = self.documents.get::<EnvironmentDoc>(cluster).await?;
+        for _ in 0..CONFLICT_TRIES {
+            let Some(environment) = known else {
+                return Ok(Taken::Yes(self.turns.of(Default::default()).await));
+            };
+            let demand = Demand { environment: &environment.value, adds: Adds::Requests(more) };
+            let taken = match self.charge(demand).await {
+                Ok(charge) => Taken::Yes(charge.turn),
+                Err(Error::QuotaExceeded(why)) => Taken::Exceeded(why),
+                Err(e) => return Err(e),
+            };
+            // While it waited for its turn somebody else may have had theirs: woken the environment, or made it larger. Whoever does that
+            // now waits for this turn.
+            known = self.documents.get::<EnvironmentDoc>(cluster).await?;
+            if known.as_ref().is_some_and(|k| k.revision == environment.revision) {
+                return Ok(taken);
+            }
         }
+        Err(Error::Unavailable(format!("environment {cluster:?} is changing all the time")))
     }
 }

@@ -8,10 +8,15 @@ use vctl_api::{
     names::EnvironmentName,
     rest::{DEFAULT_PROJECT, Environment, Phase, PodCounts},
 };
+use vctl_machinery::requests::Requests;
 use vctl_store::{Backup, Entry, Expect, Export, StoreError, Tenant, TenantBackup};
 
 use super::{Caller, Environments};
 use crate::{
+    access::{
+        quota::{Adds, Charge, Demand},
+        turns::Turn,
+    },
     audit::{Subject, entry},
     documents::{Document, EnvironmentDoc, JobDoc, Stored, decode, put, remove},
     error::Error,
@@ -47,11 +52,11 @@ impl Environments {
     }
 
     /// Puts an environment back from a whole backup: under a new name, or with `replace` in place of the one that has the name.
-    /// Whole, or nothing changes.
+    /// Whole, or nothing changes. What is in it counts for quotas as if it were created now.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a name or backup that cannot be used, [`Error::AlreadyExists`] without `replace`, [`Error::Conflict`]
-    /// while the environment is created or deleted.
+    /// while the environment is created or deleted, [`Error::QuotaExceeded`].
     pub async fn restore(
         &self,
         caller: Caller<'_>,
@@ -67,12 +72,16 @@ impl Environments {
         let invalid = |detail: String| Error::invalid("invalid-backup", detail);
         let backup = Backup::decode(backup).map_err(|e| invalid(e.to_string()))?;
         let (document, cluster) = parts(&backup)?;
-        let stored = match self.documents.get::<EnvironmentDoc>(name.as_str()).await? {
-            None => self.announce(&name, document, caller).await?,
+        let requests = self.planes.requested_by(cluster).await;
+        // The turn is kept until the cluster is there and counts: who shares a quota with it waits.
+        let (stored, _turn) = match self.documents.get::<EnvironmentDoc>(name.as_str()).await? {
+            None => self.announce(&name, document, requests, caller).await?,
             Some(_) if !replace => return Err(self.not_replaced(&name).await),
             Some(stored) => {
                 self.check_at_rest(&stored).await?;
-                stored
+                let adds = Adds::Restores { requests, replaces: true };
+                let turn = self.access.charge(Demand { environment: &stored.value, adds }).await?.turn;
+                (stored, turn)
             }
         };
         let existed = stored.value.message != RESTORING;
@@ -94,8 +103,9 @@ impl Environments {
         &self,
         name: &EnvironmentName,
         document: EnvironmentDoc,
+        requests: Requests,
         caller: Caller<'_>,
-    ) -> Result<Stored<EnvironmentDoc>, Error> {
+    ) -> Result<(Stored<EnvironmentDoc>, Turn), Error> {
         let announced = EnvironmentDoc {
             name: name.clone(),
             uid: uuid::Uuid::new_v4().to_string(),
@@ -112,10 +122,14 @@ impl Environments {
             times: restarted(document.times, self.clock.now()),
             ..document
         };
-        match self.documents.transact(vec![put(&announced, Expect::Absent)?]).await {
+        let adds = Adds::Restores { requests, replaces: false };
+        let Charge { writes, turn } = self.access.charge(Demand { environment: &announced, adds }).await?;
+        let mut all = vec![put(&announced, Expect::Absent)?];
+        all.extend(writes);
+        match self.documents.transact(all).await {
             Ok(revisions) => {
                 let revision = revisions.first().copied().unwrap_or_default();
-                Ok(Stored { value: announced, revision, created: revision })
+                Ok((Stored { value: announced, revision, created: revision }, turn))
             }
             Err(StoreError::Conflict { .. }) => Err(self.not_replaced(name).await),
             Err(e) => Err(e.into()),

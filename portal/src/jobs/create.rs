@@ -202,11 +202,12 @@ pub(super) async fn wait(
     }
 }
 
-/// `deployment web 1/2 ready`, with the namespace when it is not `default`.
+/// `deployment web 1/2 ready`, with the namespace when it is not `default`, and why it has no more pods.
 fn describe(workload: &Workload) -> String {
-    let Workload { kind, namespace, name, ready, desired, .. } = workload;
+    let Workload { kind, namespace, name, ready, desired, why, .. } = workload;
     let place = if namespace == "default" { String::new() } else { format!("{namespace}/") };
-    format!("{kind} {place}{name} {ready}/{desired} ready")
+    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    format!("{kind} {place}{name} {ready}/{desired} ready{why}")
 }
 
 fn too_late(name: &str, deadline: Duration, waiting: &[String], readiness: &Readiness) -> String {

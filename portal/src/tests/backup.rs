@@ -6,6 +6,7 @@ use axum::body::Body;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use vctl_machinery::requests::Requests;
 use vctl_store::Backup;
 
 use crate::{ports::PortError, testing::World};
@@ -72,6 +73,44 @@ async fn an_environment_is_replaced_only_when_that_is_said() {
     let (status, restored) = restore(&world, "dev/restore?replace=true", file).await;
     assert_eq!((status, &restored["uid"]), (StatusCode::OK, &before["uid"]));
     assert_eq!(world.planes.state().clusters["dev"].len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_put_back_counts_for_quotas() {
+    let world = world().await;
+    let file = snapshot(&world).await;
+    let cpu = |cpu| Requests { cpu, ..Requests::NONE };
+    let in_file = |cpu| world.planes.state().requested_by.insert("dev".to_owned(), cpu);
+    let inside = |name: &str, cpu| world.planes.state().requested.insert(name.to_owned(), cpu);
+    let (status, answer) =
+        world.call("PUT", "/api/v1/projects/default", Some(json!({"quota": {"environments": 2, "cpu": "2"}}))).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    inside("dev", cpu(1000));
+
+    in_file(cpu(1500));
+    let (status, problem) = restore(&world, "copy/restore", file.clone()).await;
+    assert_eq!((status, &problem["type"]), (StatusCode::FORBIDDEN, &json!("quota-exceeded")));
+    let detail = problem["detail"].as_str().expect("detail");
+    assert!(detail.contains("1 are taken and this asks for 1500m"), "{detail}");
+    assert_eq!(world.call("GET", "/api/v1/environments/copy", None).await.0, StatusCode::NOT_FOUND);
+    in_file(cpu(1000));
+    assert_eq!(restore(&world, "copy/restore", file.clone()).await.0, StatusCode::OK);
+    inside("copy", cpu(1000));
+
+    // In place of one that is there, what is more.
+    assert_eq!(restore(&world, "dev/restore?replace=true", file.clone()).await.0, StatusCode::OK);
+    in_file(cpu(1500));
+    let (status, problem) = restore(&world, "dev/restore?replace=true", file.clone()).await;
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert!(detail.contains("2 are taken and this asks for 500m"), "{detail}");
+
+    in_file(Requests::NONE);
+    let (_, problem) = restore(&world, "third/restore", file).await;
+    assert!(
+        problem["detail"].as_str().is_some_and(|d| d.contains("may have 2 environments, and 2 are there")),
+        "{problem}"
+    );
 }
 
 #[tokio::test]

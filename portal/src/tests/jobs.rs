@@ -6,7 +6,7 @@ use http::StatusCode;
 use vctl_api::rest::{JobState, Phase};
 
 use crate::{
-    ports::{PortError, Readiness, UnreadyPod},
+    ports::{PortError, Readiness, UnreadyPod, Workload},
     testing::{World, workload},
 };
 
@@ -85,8 +85,11 @@ async fn failures_that_may_pass_are_retried_and_others_are_not() {
 #[tokio::test]
 async fn waiting_tells_what_is_not_ready_and_gives_up_with_the_reasons() {
     let world = World::new();
+    let quota =
+        "pods \"web-x\" is forbidden: exceeded quota: project/web, requested: cpu=1, used: cpu=2, limited: cpu=2";
+    let web = Workload { why: quota.to_owned(), ..workload("web", 1, 2) };
     world.planes.state().readiness = Readiness {
-        workloads: vec![workload("redis", 1, 1), workload("web", 1, 2)],
+        workloads: vec![workload("redis", 1, 1), web],
         unready_pods: vec![UnreadyPod {
             namespace: "default".to_owned(),
             name: "web-1".to_owned(),
@@ -97,13 +100,13 @@ async fn waiting_tells_what_is_not_ready_and_gives_up_with_the_reasons() {
     let id = world.create("env", "team-x").await;
     until("the news of the step", async || {
         let environment = world.portal.inner().environments.get("env").await.expect("environment");
-        environment.message == "wait for workloads: deployment web 1/2 ready"
+        environment.message == format!("wait for workloads: deployment web 1/2 ready ({quota})")
     })
     .await;
     let job = world.ended(&id).await;
     assert_eq!(job.state, JobState::Failed);
     for part in [
-        "deployment web 1/2 ready",
+        "deployment web 1/2 ready (pods \"web-x\" is forbidden: exceeded quota: project/web",
         "pod default/web-1: container web: ImagePullBackOff",
         "vctl connect env -- kubectl",
     ] {

@@ -3,8 +3,12 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use vctl_api::rest::Phase;
+use vctl_store::Expect;
+
 use crate::{
     Taken,
+    documents::{EnvironmentDoc, put},
     testing::{SignedIn, World},
 };
 use vctl_machinery::requests::Requests;
@@ -239,4 +243,40 @@ async fn each_environment_has_a_quota_of_its_own() {
     let wrong = json!({"environmentQuota": {"cpu": "much"}});
     let (status, problem) = world.call("PUT", "/api/v1/projects/a", Some(wrong)).await;
     assert_eq!((status.as_u16(), problem["type"].as_str()), (422, Some("invalid-quota")));
+}
+
+#[tokio::test]
+async fn what_changes_while_somebody_waits_for_a_turn_counts() {
+    let world = World::new();
+    project(&world, json!({"name": "a", "quota": {"cpu": "1"}})).await;
+    for name in ["one", "two"] {
+        assert_eq!(create(&world, None, name, "blank").await.0, StatusCode::CREATED);
+    }
+    let documents = &world.portal.inner().environments.documents;
+    let become_ = async |phase: Phase| {
+        let stored = documents.get::<EnvironmentDoc>("one").await.expect("read").expect("an environment");
+        let changed = EnvironmentDoc { phase, ..stored.value };
+        let write = put(&changed, Expect::Revision(stored.revision)).expect("a document");
+        documents.transact(vec![write]).await.expect("written");
+    };
+    let cpu = |cpu| Requests { cpu, ..Requests::NONE };
+    become_(Phase::Sleeping).await;
+    let Taken::Yes(turn) = world.portal.take("two", cpu(500)).await.expect("an answer") else { panic!("refused") };
+    world.planes.state().requested.insert("two".to_owned(), cpu(500));
+
+    // Asleep it would need no processor; when it has its turn, it is awake.
+    let second = world.portal.take("one", cpu(600));
+    tokio::pin!(second);
+    for _ in 0..100 {
+        assert!(futures::poll!(&mut second).is_pending(), "it waits for its turn");
+        tokio::task::yield_now().await;
+    }
+    become_(Phase::Ready).await;
+    drop(turn);
+    match second.await.expect("an answer") {
+        Taken::Exceeded(why) => {
+            assert_eq!(why, "exceeded quota: project/a, requested: cpu=600m, used: cpu=500m, limited: cpu=1");
+        }
+        Taken::Yes(_) => panic!("more than there is"),
+    }
 }

@@ -128,3 +128,35 @@ fn a_project_limits_what_runs_inside_of_its_environments() -> Result<()> {
     ensure!(audit.contains("/allowedImages") && audit.contains("/allowedWorkers"), "{audit}");
     Ok(())
 }
+
+#[test]
+fn a_create_that_waits_for_a_quota_says_so() -> Result<()> {
+    let template =
+        "apiVersion: vctl.dev/v1\nkind: Template\nname: bare\nversion: 1.0.0\ntitle: T\nreadyTimeoutSeconds: 30\n";
+    // Nothing says what its pods request: nothing is set aside for them.
+    let manifest =
+        WEB.replace(", namespace: more", "").replace(", resources: {requests: {cpu: 250m, memory: 64Mi}}", "");
+    let set = manifest
+        .replace("kind: Deployment", "kind: StatefulSet")
+        .replace("name: web", "name: db")
+        .replace("app: web", "app: db");
+    let set = set.replace("  replicas: 10\n", "  replicas: 1\n  serviceName: db\n");
+    ensure!(!manifest.contains("requests") && set.contains("serviceName"), "{manifest}{set}");
+    let platform = Platform::start_with(Workers::Simulated, &[("bare", template, &format!("{manifest}---\n{set}"))])?;
+    platform.vctl(&["project", "create", "web", "--cpu", "2"])?.ok()?;
+    platform.vctl(&["create", "e", "--template", "bare", "--project", "web", "--no-wait"])?.ok()?;
+    let why = "failed quota: project/web: must specify cpu for: c";
+    let says = |text: &str| {
+        let of = |workload: &str| text.split_once(workload).is_some_and(|(_, rest)| rest.contains(why));
+        of("deployment web 0/10 ready (") && of("statefulset db 0/1 ready (")
+    };
+    wait::until("the step says why there are no pods", LIMIT, || match platform.vctl(&["get", "e", "-o", "json"]) {
+        Ok(shown) if says(&shown.stdout) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    wait::until("it is told at the end, too", LIMIT, || match platform.vctl(&["get", "e", "-o", "json"]) {
+        Ok(shown) if shown.stdout.contains("not ready after 30 s") && says(&shown.stdout) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })?;
+    Ok(())
+}

@@ -1,4 +1,4 @@
-//! What the platform holds the cluster to ([`crate::limits`]): images, workers, and how much all its pods and claims may request.
+//! What the platform holds the cluster to ([`crate::limits`]): images, workers, and how much all its pods, claims and volumes may request.
 
 use serde_json::Value;
 use vctl_machinery::{image, requests::Requests, status::ApiError};
@@ -11,6 +11,8 @@ use crate::{
     objects::{Call, Target},
     quota,
 };
+
+const VOLUMES: &str = "persistentvolumes";
 
 /// Refuses what the platform does not allow. What is returned is to be kept until it is known whether the object was written: so long it
 /// counts as if it were.
@@ -68,6 +70,8 @@ struct Change<'a> {
     more: Requests,
     /// Somebody says that a pod has ended, who cannot know.
     ends: bool,
+    /// Somebody says that a volume has less than before.
+    shrinks: bool,
 }
 
 impl<'a> Change<'a> {
@@ -76,6 +80,9 @@ impl<'a> Change<'a> {
         let resource = match (&*target.descriptor.group, &*target.descriptor.plural) {
             ("", "pods") => "pods",
             ("", "persistentvolumeclaims") => "persistentvolumeclaims",
+            // One that is made for a claim counts with it.
+            ("", VOLUMES) if call.user.is_internal() && new["spec"]["claimRef"].get("uid").is_some() => return None,
+            ("", VOLUMES) => VOLUMES,
             _ => return None,
         };
         if target.subresource == "status" && call.user.is_internal() {
@@ -96,8 +103,9 @@ impl<'a> Change<'a> {
             ends = ended(new) && old.is_some_and(|o| !ended(o));
         }
         let more = requests.minus(before);
-        let change = Self { resource, created: old.is_none(), images, worker, requests, more, ends };
-        let looked_at = change.created || !change.images.is_empty() || change.worker.is_some() || ends;
+        let shrinks = resource == VOLUMES && before.minus(requests) != Requests::NONE;
+        let change = Self { resource, created: old.is_none(), images, worker, requests, more, ends, shrinks };
+        let looked_at = change.created || !change.images.is_empty() || change.worker.is_some() || ends || shrinks;
         (looked_at || more != Requests::NONE).then_some(change)
     }
 
@@ -119,6 +127,11 @@ impl<'a> Change<'a> {
         if self.ends && named.iter().any(|(_, limit)| limit.is_some()) {
             return Some(format!(
                 "only the worker of a pod says that it has ended, where project {project:?} counts what pods request: delete it instead"
+            ));
+        }
+        if self.shrinks && limited.storage.is_some() {
+            return Some(format!(
+                "a volume is not made smaller, where project {project:?} counts storage: delete it instead"
             ));
         }
         if self.resource == "pods" && self.created {

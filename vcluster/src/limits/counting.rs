@@ -1,4 +1,6 @@
-//! What the pods and claims of clusters request: counted from what is stored. What has not changed since is not read again.
+//! What the pods, claims and volumes of clusters request: counted from what is stored. What has not changed since is not read again.
+
+mod volumes;
 
 use std::{
     collections::HashMap,
@@ -15,9 +17,10 @@ use vctl_runtime::heavy;
 use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant};
 
 use crate::{quota, storage};
+use volumes::{Tie, Volumes};
 
 /// Resources whose objects request something.
-pub(crate) const COUNTED: [&str; 2] = ["pods", "persistentvolumeclaims"];
+const COUNTED: [&str; 3] = ["pods", "persistentvolumeclaims", "persistentvolumes"];
 
 /// Of all clusters of the process.
 #[derive(Default)]
@@ -41,10 +44,13 @@ struct Counted {
     asked: AtomicI64,
 }
 
+#[derive(Clone)]
 struct Object {
     revision: Revision,
     requests: Requests,
     timed: bool,
+    /// Of a claim, and of a volume.
+    tie: Option<Tie>,
 }
 
 struct Pending {
@@ -65,8 +71,11 @@ impl Drop for Hold {
     }
 }
 
-/// What one object requests. A pod that has ended requests nothing.
+/// What one object requests. A pod that has ended requests nothing; a volume is what it has on the disk of a worker.
 pub(crate) fn of(resource: &str, object: &Value, now: Timestamp) -> Requests {
+    if resource == "persistentvolumes" {
+        return Requests { storage: volumes::capacity(object), ..Requests::NONE };
+    }
     let used = quota::usage(resource, object, now);
     let amount = |name: &str| used.get(name).copied().unwrap_or(Quantity::ZERO);
     Requests {
@@ -82,24 +91,38 @@ impl Counted {
         let at = now.as_second();
         let mut counted =
             Self { revision, sum: Requests::NONE, objects: HashMap::new(), timed: false, at, asked: at.into() };
+        let mut volumes = Volumes::default();
         for (resource, entries) in stored {
             for entry in entries {
                 let known = before.and_then(|b| b.objects.get(&entry.key));
                 let object = match known.filter(|o| o.revision == entry.revision && !o.timed) {
-                    Some(known) => Object { ..*known },
+                    Some(known) => known.clone(),
                     None => {
                         let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
                         let timed = resource == "pods" && object["metadata"].get("deletionTimestamp").is_some();
-                        Object { revision: entry.revision, requests: of(resource, &object, now), timed }
+                        let (requests, tie) = (of(resource, &object, now), Tie::of(resource, &object));
+                        Object { revision: entry.revision, requests, timed, tie }
                     }
                 };
-                counted.sum = counted.sum.plus(object.requests);
+                match &object.tie {
+                    Some(tie) => volumes.add(tie, object.requests.storage),
+                    None => counted.sum = counted.sum.plus(object.requests),
+                }
                 counted.timed |= object.timed;
                 counted.objects.insert(entry.key, object);
             }
         }
+        counted.sum.storage = volumes.sum();
         counted
     }
+}
+
+/// What is requested by everything in an export.
+pub(crate) async fn exported(entries: &[Entry], now: Timestamp) -> Requests {
+    let of = |resource: &str| entries.iter().filter(|e| &*e.key.resource == resource).cloned().collect::<Vec<_>>();
+    let stored: Vec<_> = COUNTED.into_iter().map(|resource| (resource, of(resource))).collect();
+    let size = stored.iter().flat_map(|(_, entries)| entries).map(|e| e.value.len()).sum();
+    heavy::sized(size, || Counted::of(0, stored, None, now).sum).await
 }
 
 impl Counting {

@@ -10,6 +10,7 @@ use crate::limits::{Limited, PlatformLimits, Rules, Take, Turn};
 /// Longest wait for something to happen.
 const LIMIT: std::time::Duration = std::time::Duration::from_mins(1);
 const PODS: &str = "/api/v1/namespaces/default/pods";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 /// One project that has all clusters, and may have so much of everything.
@@ -251,4 +252,54 @@ async fn images_and_workers_are_those_of_the_project_from_the_next_pod_on() {
     placed["spec"]["nodeName"] = "gpu-1".into();
     assert_eq!(f.send("POST", PODS, placed).await.0, StatusCode::CREATED);
     assert_eq!(bind("gpu-1").await.0, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn volumes_count_until_they_are_gone() {
+    let mut rules = limited();
+    rules.limited.storage = Some("project/a".into());
+    let (f, _) = fixture(1000, rules).await;
+    let name = EnvironmentName::new(NAME).unwrap();
+    let requested = async || f.planes.requested(&name).await.unwrap().storage;
+    let merge = [("content-type", "application/merge-patch+json")];
+    let patch = async |path: &str, body: Value| f.send_as(&f.admin, &merge, "PATCH", path, body).await;
+    let volume = |name: &str, size: &str, claim: Value| {
+        json!({ "metadata": { "name": name }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": { "storage": size }, "persistentVolumeReclaimPolicy": "Retain",
+            "csi": { "driver": crate::bootstrap::PROVISIONER, "volumeHandle": name }, "claimRef": claim } })
+    };
+    let a = f.ok("POST", CLAIMS, claim("a", "600")).await;
+    let reference = json!({ "namespace": "default", "name": "a", "uid": a["metadata"]["uid"] });
+    let controller = f.planes.client(&name, crate::User::internal("controller"));
+    controller.create("persistentvolumes", "", volume("v", "600", reference)).await.unwrap();
+    assert_eq!(requested().await, 600, "both are the same");
+    let snapshot = f.planes.snapshot(&name).await.unwrap();
+    assert_eq!(f.planes.requested_by(&snapshot).await.storage, 600);
+
+    // Its claim goes, and what it had stays.
+    patch(&format!("{CLAIMS}/a"), json!({ "metadata": { "finalizers": null } })).await;
+    f.ok("DELETE", &format!("{CLAIMS}/a"), Value::Null).await;
+    assert_eq!(requested().await, 600);
+    assert_eq!(f.send("POST", CLAIMS, claim("b", "500")).await.0, StatusCode::FORBIDDEN);
+    let (status, refused) = patch(&format!("{VOLUMES}/v"), json!({ "spec": { "capacity": { "storage": "1" } } })).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert!(refused["message"].as_str().unwrap().contains("a volume is not made smaller"), "{refused}");
+
+    // It can be had again by a claim that names it: from then on both are the same. Until then several might want it.
+    let mut again = claim("b", "600");
+    again["spec"]["volumeName"] = "v".into();
+    assert_eq!(patch(&format!("{VOLUMES}/v"), json!({ "spec": { "claimRef": null } })).await.0, StatusCode::OK);
+    assert_eq!(f.send("POST", CLAIMS, again.clone()).await.0, StatusCode::FORBIDDEN);
+    again["spec"]["resources"]["requests"]["storage"] = "400".into();
+    f.ok("POST", CLAIMS, again).await;
+    assert_eq!(requested().await, 600);
+
+    // What people make by hand counts as well, where it is on a worker.
+    let mut elsewhere = volume("elsewhere", "9000", Value::Null);
+    elsewhere["spec"]["csi"]["driver"] = "csi.example.com".into();
+    f.ok("POST", VOLUMES, elsewhere).await;
+    let (status, refused) = f.send("POST", VOLUMES, volume("large", "500", Value::Null)).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{refused}");
+    f.ok("POST", VOLUMES, volume("small", "300", Value::Null)).await;
+    assert_eq!(requested().await, 900);
 }
