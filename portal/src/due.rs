@@ -127,7 +127,7 @@ pub(crate) async fn run(environments: &Environments, doc: &EnvironmentDoc) -> Op
     let done = match (expiry::next(doc), sleep::next(doc, last_request, now)) {
         (Some((at, what)), _) if at <= now => match what {
             expiry::Next::Warn => environments.warn(caller, doc).await,
-            expiry::Next::Delete => environments.delete(caller, name, None).await.map(drop),
+            expiry::Next::Delete => environments.expire(caller, doc).await,
         },
         (_, Some((at, reason))) if at <= now => {
             let why = Why { reason, at: if reason == "schedule" { at } else { now } };

@@ -121,6 +121,17 @@ impl Environments {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Changed`] when `if_revision` is another one.
     pub async fn delete(&self, caller: Caller<'_>, name: &str, if_revision: Option<Revision>) -> Result<Job, Error> {
+        self.delete_with(caller, name, if_revision, &[]).await
+    }
+
+    /// [`Environments::delete`], with what else is to be written when the job is.
+    pub(crate) async fn delete_with(
+        &self,
+        caller: Caller<'_>,
+        name: &str,
+        if_revision: Option<Revision>,
+        besides: &[Write],
+    ) -> Result<Job, Error> {
         for _ in 0..CONFLICT_TRIES {
             let stored = self.stored(name).await?;
             unchanged(stored.revision, if_revision)?;
@@ -131,7 +142,8 @@ impl Environments {
             {
                 return Ok(jobs::view(job.clone()));
             }
-            let (writes, job) = self.delete_writes(caller, stored, previous)?;
+            let (mut writes, job) = self.delete_writes(caller, stored, previous)?;
+            writes.extend_from_slice(besides);
             match self.documents.transact(writes).await {
                 Ok(revisions) => {
                     let revision = revisions.get(1).copied().unwrap_or_default();

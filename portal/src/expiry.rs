@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use vctl_api::rest::{Environment, ExpiryPolicy, Period, Phase};
-use vctl_store::{Expect, Revision, StoreError};
+use vctl_store::{Expect, Revision, StoreError, Write};
 
 use crate::{
     audit::{Subject, entry},
     documents::{EnvironmentDoc, put, unchanged},
     environments::{CONFLICT_TRIES, Caller, Environments},
     error::Error,
+    webhooks,
 };
 
 /// It warns so long before unless the template says otherwise.
@@ -105,7 +106,7 @@ impl Environments {
         Err(Error::Unavailable(format!("environment {name:?} is changing all the time")))
     }
 
-    /// Tells everybody that an environment ends soon: in its document, in the audit trail, and as an Event in its cluster.
+    /// Tells everybody that an environment ends soon: in its document, in the audit trail, to webhooks, and as an Event in its cluster.
     pub(crate) async fn warn(&self, caller: Caller<'_>, doc: &EnvironmentDoc) -> Result<(), Error> {
         let name = doc.name.as_str();
         let stored = self.stored(name).await?;
@@ -116,15 +117,38 @@ impl Environments {
         let mut warned = stored.value;
         warned.times.warned_at = Some(now);
         let detail = json!({ "expiresAt": expires_at, "owner": warned.owner });
-        let writes = vec![
+        let mut writes = vec![
             put(&warned, Expect::Revision(stored.revision))?,
             entry(now, caller, "environment.expires-soon", Subject::environment(&warned), detail)?,
         ];
+        writes.extend(self.tell_of_end("environment.expires", &warned, now).await?);
         self.documents.transact(writes).await?;
         if let Err(error) = self.planes.apply(&doc.name, &event(name, now, expires_at)).await {
             tracing::warn!(environment = name, %error, "the event that it expires could not be written");
         }
         Ok(())
+    }
+}
+
+impl Environments {
+    /// Deletes an environment whose time is over, and tells webhooks so. One that was extended in between stays.
+    pub(crate) async fn expire(&self, caller: Caller<'_>, doc: &EnvironmentDoc) -> Result<(), Error> {
+        let name = doc.name.as_str();
+        let stored = self.stored(name).await?;
+        if stored.value.uid != doc.uid || stored.value.times.expires_at != doc.times.expires_at {
+            return Ok(());
+        }
+        let told = self.tell_of_end("environment.expired", doc, self.now()).await?;
+        self.delete_with(caller, name, Some(stored.revision), &told).await.map(drop)
+    }
+
+    /// The writes by which webhooks learn of an environment's end.
+    async fn tell_of_end(&self, event: &str, doc: &EnvironmentDoc, now: Timestamp) -> Result<Vec<Write>, Error> {
+        let data = json!({
+            "environment": doc.name, "uid": doc.uid, "project": doc.project, "template": doc.template, "owner": doc.owner,
+            "expiresAt": doc.times.expires_at,
+        });
+        webhooks::tell(&self.documents, event, &doc.project, data, now).await
     }
 }
 

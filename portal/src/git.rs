@@ -34,6 +34,8 @@ pub(crate) struct Remote {
     pub(crate) url: String,
     pub(crate) user: String,
     pub(crate) password: Option<String>,
+    /// Authorities that may vouch for its server (PEM); empty: those that this machine trusts.
+    pub(crate) ca_bundle: String,
 }
 
 /// A repository, of which a copy without a work tree is in a directory that is gone with it.
@@ -41,6 +43,7 @@ pub(crate) struct Repository<'a> {
     git: &'a Git,
     home: tempfile::TempDir,
     url: String,
+    has_password: bool,
 }
 
 /// What a file of a commit is.
@@ -91,8 +94,14 @@ impl Git {
             let credentials = STANDARD.encode(format!("{}:{password}", remote.user));
             settings.push_str(&format!("[http]\n\textraHeader = \"Authorization: Basic {credentials}\"\n"));
         }
+        if !remote.ca_bundle.is_empty() {
+            let file = home.path().join("ca.pem");
+            std::fs::write(&file, &remote.ca_bundle).map_err(cannot)?;
+            settings.push_str(&format!("[http]\n\tsslCAInfo = \"{}\"\n", file.display()));
+        }
         std::fs::write(home.path().join("gitconfig"), settings).map_err(cannot)?;
-        let repository = Repository { git: self, home, url: remote.url.clone() };
+        let has_password = remote.password.is_some();
+        let repository = Repository { git: self, home, url: remote.url.clone(), has_password };
         repository.run(&["init", "--quiet", "--bare", "--template=", "repository"], &[], LIST_LIMIT, false).await?;
         Ok(repository)
     }
@@ -115,7 +124,8 @@ impl Repository<'_> {
         let what = arguments.first().copied().unwrap_or_default();
         commands::output(command, input, limit, TIME).await.map_err(|why| {
             let home = home.display().to_string();
-            GitError(format!("git {what}: {}", why.trim_start_matches("fatal: ").replace(&home, "")))
+            let why = explained(&why.trim_start_matches("fatal: ").replace(&home, ""), self.has_password);
+            GitError(format!("git {what}: {why}"))
         })
     }
 
@@ -205,6 +215,25 @@ impl Repository<'_> {
         }
         Ok(files)
     }
+}
+
+/// What Git says of a server, with what to do about it.
+fn explained(why: &str, has_password: bool) -> String {
+    // It asks somebody for what is missing or wrong, and there is nobody.
+    if ["askpass", "could not read Username", "Authentication failed"].iter().any(|text| why.contains(text)) {
+        let said = if has_password {
+            "the server does not take the user and the password: register the source again with the right ones"
+        } else {
+            "the server wants a password: register the source again with --user NAME --password-stdin"
+        };
+        return said.to_owned();
+    }
+    if why.contains("certificate") {
+        return format!(
+            "{why}; where an authority of your own signed it, register the source again with --ca-file FILE"
+        );
+    }
+    why.to_owned()
 }
 
 /// Whether this is an address that templates may come from: https, or a repository on the machine of the server.

@@ -3,17 +3,18 @@
 
 mod read;
 mod references;
+mod schedule;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use vctl_api::{
     names::EnvironmentName,
     rest::{AddTemplateSource, SourceReference, SourceSync, SourceTemplate, TemplateSource},
 };
-use vctl_runtime::tasks::Tasks;
 use vctl_store::{Expect, StoreError};
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     environments::{CONFLICT_TRIES, Caller, Environments},
     error::{Error, nearest},
     git::{self, Git, GitError, Remote, Repository},
+    probes::trust,
     sources::references::{is_good, tag_fits, wanted},
     templates::{
         registry::{self, Origin},
@@ -28,12 +30,8 @@ use crate::{
     },
 };
 
-/// Who the audit trail names for a look on a schedule.
-const SCHEDULE: Caller<'static> = Caller { actor: "schedule", user: "", request_id: "" };
 /// Most templates that a source may take over.
 const TAKE_OVER_LIMIT: usize = 100;
-/// What is due is looked for so often.
-const PAUSE: Duration = Duration::from_secs(15);
 
 /// A source as it is kept. Its password is in [`SourceSecretDoc`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,37 +67,13 @@ pub(crate) struct Sources {
     git: Git,
     /// One look at a time: each may take much memory and disk.
     looking: Arc<tokio::sync::Mutex<()>>,
+    /// A source is new, or another one.
+    added: Arc<Notify>,
 }
 
 impl Sources {
     pub(crate) fn new(environments: Environments, git: Git) -> Self {
-        Self { environments, git, looking: Arc::default() }
-    }
-
-    /// Looks at sources when it is time.
-    pub(crate) fn start(&self, tasks: &Tasks) {
-        let this = self.clone();
-        tasks.spawn_until_stopped("template sources", async move {
-            loop {
-                if let Err(error) = this.look_at_due().await {
-                    tracing::error!(%error, "the template sources cannot be read; trying again");
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        });
-    }
-
-    async fn look_at_due(&self) -> Result<(), Error> {
-        let now = self.environments.now();
-        for source in self.list().await? {
-            let due = source
-                .every
-                .is_some_and(|every| source.last_sync.as_ref().is_none_or(|last| every.after(last.at) <= now));
-            if due && let Err(error) = self.sync(SCHEDULE, &source.name).await {
-                tracing::warn!(source = source.name, %error, "a template source was not looked at");
-            }
-        }
-        Ok(())
+        Self { environments, git, looking: Arc::default(), added: Arc::default() }
     }
 
     /// All sources by name.
@@ -157,6 +131,9 @@ impl Sources {
         if request.user.chars().any(|c| c.is_control() || c == ':') {
             return Err(invalid("the user has a ':' or is more than a line".to_owned()));
         }
+        if !request.ca_bundle.is_empty() {
+            trust::roots(&request.ca_bundle).map_err(|why| invalid(format!("bundle of authorities: {why}")))?;
+        }
         let documents = &self.environments.documents;
         let now = self.environments.now();
         let before = documents.get::<SourceDoc>(&name).await?;
@@ -169,6 +146,7 @@ impl Sources {
             take_over: request.take_over,
             user: request.user,
             has_password: request.password.is_some(),
+            ca_bundle: request.ca_bundle,
             created_at: before.as_ref().map_or(now, |b| b.value.source.created_at),
             last_sync: None,
             name: name.clone(),
@@ -189,6 +167,7 @@ impl Sources {
             None => {}
         }
         documents.transact(writes).await?;
+        self.added.notify_one();
         Ok(source)
     }
 
@@ -243,7 +222,8 @@ impl Sources {
         password: Option<String>,
         now: Timestamp,
     ) -> Result<Vec<SourceReference>, GitError> {
-        let remote = Remote { url: source.url.clone(), user: source.user.clone(), password };
+        let ca_bundle = source.ca_bundle.clone();
+        let remote = Remote { url: source.url.clone(), user: source.user.clone(), password, ca_bundle };
         let repository = self.git.open(&remote).await?;
         let there = repository.references().await?;
         let wanted = wanted(source, &there);

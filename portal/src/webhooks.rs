@@ -58,30 +58,15 @@ impl Webhooks {
         Self { documents, clock, sender: Sender::new(private), private, unit }
     }
 
-    /// The writes that tell of something that happened in a project.
-    ///
-    /// # Errors
-    /// When the store fails.
+    /// See [`tell`].
     pub(crate) async fn tell(
         &self,
         event: &str,
         project: &str,
-        mut data: Value,
+        data: Value,
         now: Timestamp,
     ) -> Result<Vec<Write>, Error> {
-        let (webhooks, _) = self.documents.list::<WebhookDoc>().await?;
-        if let Some(data) = data.as_object_mut() {
-            // Of whoever asks; nobody does.
-            data.remove("actions");
-            data.remove("revision");
-        }
-        let body = json!({"type": event, "timestamp": now, "data": data}).to_string();
-        let wants = |settings: &WebhookSettings| {
-            let of_project = settings.projects.is_empty() || settings.projects.iter().any(|p| p == project);
-            of_project && (settings.events.is_empty() || settings.events.iter().any(|pattern| covers(pattern, event)))
-        };
-        let wanting = webhooks.into_iter().filter(|webhook| wants(&webhook.value.settings));
-        wanting.map(|webhook| put(&DeliveryDoc::new(&webhook.value.name, event, &body, now), Expect::Absent)).collect()
+        tell(&self.documents, event, project, data, now).await
     }
 
     /// All webhooks by name, with their last deliveries.
@@ -240,8 +225,34 @@ impl Webhooks {
     }
 }
 
+/// The writes that tell all webhooks that want it of something that happened in a project: to be made with what they tell.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) async fn tell(
+    documents: &Documents,
+    event: &str,
+    project: &str,
+    mut data: Value,
+    now: Timestamp,
+) -> Result<Vec<Write>, Error> {
+    let (webhooks, _) = documents.list::<WebhookDoc>().await?;
+    if let Some(data) = data.as_object_mut() {
+        // Of whoever asks; nobody does.
+        data.remove("actions");
+        data.remove("revision");
+    }
+    let body = json!({"type": event, "timestamp": now, "data": data}).to_string();
+    let wants = |settings: &WebhookSettings| {
+        let of_project = settings.projects.is_empty() || settings.projects.iter().any(|p| p == project);
+        of_project && (settings.events.is_empty() || settings.events.iter().any(|pattern| covers(pattern, event)))
+    };
+    let wanting = webhooks.into_iter().filter(|webhook| wants(&webhook.value.settings));
+    wanting.map(|webhook| put(&DeliveryDoc::new(&webhook.value.name, event, &body, now), Expect::Absent)).collect()
+}
+
 /// Everything that is told.
-const EVENTS: [&str; 15] = [
+const EVENTS: [&str; 17] = [
     "approval.requested",
     "approval.approved",
     "approval.fulfilled",
@@ -256,6 +267,8 @@ const EVENTS: [&str; 15] = [
     "breakGlass.ended",
     "breakGlass.revoked",
     "breakGlass.reviewed",
+    "environment.expires",
+    "environment.expired",
     "webhook.test",
 ];
 

@@ -9,6 +9,7 @@ pub mod background;
 pub mod burst;
 pub mod collector;
 pub mod containers;
+pub mod git_server;
 pub mod golden;
 pub mod image;
 pub mod kubectl;

@@ -39,6 +39,8 @@ pub enum Action {
     Delete,
     Sleep,
     Wake,
+    Cancel,
+    Resume,
     Sort,
     Reverse,
     Wide,
@@ -47,6 +49,13 @@ pub enum Action {
     Container,
     NextMatch,
     PreviousMatch,
+}
+
+impl Action {
+    /// Whether it changes something outside of the dashboard, which `--readonly` refuses.
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Self::Edit | Self::Shell | Self::Delete | Self::Sleep | Self::Wake | Self::Cancel | Self::Resume)
+    }
 }
 
 /// Every action: its name in a key map, its keys when there is no key map, and what it does. The order is that of the help.
@@ -80,6 +89,8 @@ pub const ACTIONS: &[(Action, &str, &[&str], &str)] = &[
     (Action::Delete, "delete", &["ctrl-d"], "delete, after its name is typed"),
     (Action::Sleep, "sleep", &["z"], "let the environment sleep"),
     (Action::Wake, "wake", &["Z"], "wake the environment"),
+    (Action::Cancel, "cancel", &["ctrl-x"], "cancel a job, after its id is typed"),
+    (Action::Resume, "resume", &["r"], "resume a job that failed or was cancelled"),
     (Action::Sort, "sort", &["o"], "sort by the next column"),
     (Action::Reverse, "reverse", &["O"], "sort the other way round"),
     (Action::Wide, "wide", &["w"], "all columns; on a page: wrap lines"),

@@ -145,7 +145,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// What a person calls it, and types to confirm that it shall be deleted.
+    /// What a person calls it, and types to confirm that it shall be deleted; of a job, that it shall be cancelled.
     pub fn name(&self) -> &str {
         match self {
             Self::Environment(name) | Self::Worker(name) | Self::Job(name) | Self::Audit(name) => name,
@@ -295,6 +295,10 @@ pub enum Request {
     Sleep(String),
     /// Wake an environment.
     Wake(String),
+    /// Tell a job to stop, by its id, without asking again.
+    Cancel(String),
+    /// Do again what a job was at, by its id.
+    Resume(String),
     /// Make a change.
     Apply(Draft),
 }

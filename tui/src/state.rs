@@ -44,7 +44,7 @@ pub enum Mode {
     Search,
     /// Typing a command.
     Palette(String),
-    /// Typing the name of what shall be deleted.
+    /// Typing the name of what shall be deleted, or the id of the job that shall be cancelled: jobs are not deleted.
     Confirm {
         /// What.
         subject: Subject,

@@ -1,8 +1,7 @@
 //! The client commands: they find the running server by its data dir and talk REST to it as its local administrator, or talk to one that
 //! somebody has signed in to (`contexts`).
 //!
-//! Exit codes: 0 done; 1 failed; 2 wrong usage, also refused input; 3 not found; 4 exists already or conflict; 5 not allowed;
-//! 6 no server, or it cannot answer now; 7 it needs approval, or waits for it. `connect` gives the code of its command.
+//! What they end with: [`error::Exit`]. `connect` gives the code of its command.
 
 mod api_key;
 mod approval;

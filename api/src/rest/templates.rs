@@ -147,6 +147,9 @@ pub struct TemplateSource {
     pub user: String,
     /// Whether a password or token is kept for it. It is never shown.
     pub has_password: bool,
+    /// Certificates of authorities (PEM) that may vouch for its server; empty: those that the machine of the platform trusts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ca_bundle: String,
     /// When it was registered.
     pub created_at: Timestamp,
     /// How the last look at it went.
@@ -188,6 +191,11 @@ pub struct AddTemplateSource {
     /// Password or token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
+    /// Certificates of authorities (PEM, nothing else in it) that may vouch for its server; empty: those that the machine of the platform
+    /// trusts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 65536))]
+    pub ca_bundle: String,
 }
 
 /// A look at a repository.

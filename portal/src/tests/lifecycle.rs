@@ -208,6 +208,10 @@ async fn it_warns_can_be_extended_and_is_deleted() {
     let refused = json!({"name": "env", "template": "short", "expiresAfter": "21h"});
     let (status, problem) = world.call("POST", "/api/v1/environments", Some(refused)).await;
     assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-expiry".into()));
+    let hook = |events: &str| json!({"url": "https://example.com/", "events": [events]});
+    for (name, events) in [("ends", "environment.*"), ("others", "approval.*")] {
+        assert!(world.call("PUT", &format!("/api/v1/webhooks/{name}"), Some(hook(events))).await.0.is_success());
+    }
     let job = world.create("env", "short").await;
     world.run_job(&job).await;
     world.clock.advance(9 * 3600);
@@ -230,9 +234,21 @@ async fn it_warns_can_be_extended_and_is_deleted() {
     world.clock.advance(19 * 3600);
     tick(&world).await;
     assert_eq!(phase(&world).await, Phase::Ready, "it warns again first");
+    assert_eq!(told(&world, "ends").await, ["environment.expires", "environment.expires"], "once for each warning");
     world.clock.advance(3600);
     tick(&world).await;
     assert_eq!(phase(&world).await, Phase::Deleting);
+    tick(&world).await;
+    let told_of_end = told(&world, "ends").await;
+    assert_eq!(told_of_end, ["environment.expired", "environment.expires", "environment.expires"], "newest first");
+    assert!(told(&world, "others").await.is_empty(), "it has not asked for it");
+}
+
+/// What a webhook is told of, newest first.
+async fn told(world: &World, webhook: &str) -> Vec<String> {
+    let (_, webhook) = world.call("GET", &format!("/api/v1/webhooks/{webhook}"), None).await;
+    let deliveries = webhook["deliveries"].as_array().expect("deliveries");
+    deliveries.iter().map(|d| d["event"].as_str().expect("event").to_owned()).collect()
 }
 
 #[tokio::test]

@@ -180,46 +180,6 @@ fn dry_runs_change_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The scripts ask the program, and the program asks the server.
-#[test]
-fn completion_knows_live_names() -> Result<()> {
-    let platform = Platform::start(Workers::Simulated)?;
-    platform.create("alpha", "blank", &[])?;
-    platform.create("alto", "blank", &[])?;
-    let dir = vctl_binary()?.parent().context("a directory")?.display().to_string();
-    let path = format!("{dir}:{}", std::env::var("PATH").unwrap_or_default());
-    let script = "source <(vctl completion bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_TYPE=9; \
-                  _clap_complete_vctl vctl \"${COMP_WORDS[$COMP_CWORD]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    let bash = |words: &[&str]| -> Result<String> {
-        let mut bash = Command::new("bash");
-        bash.args(["--norc", "-c", script, "bash"]).args(words).env("PATH", &path);
-        bash.env("VCTL_DATA_DIR", platform.data_dir()).env("HOME", platform.scratch());
-        finish(bash)?.ok()
-    };
-    let both = bash(&["vctl", "get", "al"])?;
-    ensure!(both.split_whitespace().collect::<Vec<_>>() == ["alpha", "alto"], "{both}");
-    ensure!(bash(&["vctl", "create", "x", "--template", "bl"])?.contains("blank"));
-    ensure!(bash(&["vctl", "rota"])?.contains("rotate-ca"));
-    for shell in ["zsh", "fish"] {
-        let script = code(&platform, &["completion", shell], 0)?.stdout;
-        ensure!(script.contains("VCTL_COMPLETE"), "{shell}: {script}");
-        let mut asked = platform.vctl_command(&["--", "vctl", "get", "al"])?;
-        asked.env("VCTL_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
-        let answer = finish(asked)?.ok()?;
-        ensure!(
-            answer.contains("alpha") && answer.contains("alto") && answer.contains("Ready, blank"),
-            "{shell}: {answer}"
-        );
-    }
-    // Without a server there is nothing to complete, and nothing to read either.
-    let mut alone = Command::new(vctl_binary()?);
-    alone.args(["--", "vctl", "get", ""]).env("VCTL_COMPLETE", "fish").env("_CLAP_COMPLETE_INDEX", "2");
-    alone.env("VCTL_DATA_DIR", platform.scratch().join("nothing")).env("HOME", platform.scratch());
-    let alone = finish(alone)?;
-    ensure!(alone.code == 0 && alone.stderr.is_empty() && !alone.stdout.contains("alpha"), "{}", alone.stderr);
-    Ok(())
-}
-
 /// A link `kubectl-vctl` in the path makes it a part of kubectl.
 #[cfg(unix)]
 #[test]

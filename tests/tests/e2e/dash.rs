@@ -9,6 +9,8 @@ use vctl_tests::{
     wait,
 };
 
+use crate::commands::{GATED, HELD, release};
+
 /// A row of the screen that begins with a name and has all these words.
 fn row(screen: &str, name: &str, words: &[&str]) -> bool {
     screen.lines().any(|line| {
@@ -172,6 +174,76 @@ fn changes_are_reviewed() -> Result<()> {
     tmux.until("read-only", |s| s.contains("read-only") && row(s, "alpha", &["Ready"]))?;
     tmux.keys(&["C-d"])?;
     tmux.until("it is refused", |s| s.contains("--readonly: nothing can be changed"))?;
+    tmux.keys(&["q"])?;
+    Ok(())
+}
+
+/// A job's log grows while it is looked at; jobs are cancelled and resumed; the theme changes.
+#[test]
+fn jobs_are_followed_cancelled_and_resumed() -> Result<()> {
+    let platform = Platform::start_with(Workers::Simulated, &[("gated", GATED, HELD)])?;
+    let begin = |name: &str| platform.vctl(&["create", name, "--template", "gated", "--no-wait"])?.ok().map(drop);
+    begin("one")?;
+    let data = platform.data_dir().display().to_string();
+    let home = platform.scratch().display().to_string();
+    let tmux = Tmux::start(platform.scratch(), &[("VCTL_DATA_DIR", &data), ("HOME", &home)])?;
+    let vctl = vctl_binary()?.display().to_string();
+    tmux.line(&format!("{vctl} dash"))?;
+    tmux.until("the environment", |s| row(s, "one", &["gated"]))?;
+    tmux.keys(&["4"])?;
+    tmux.until("the job", |s| row(s, "one", &["create", "running"]))?;
+
+    // Its log, which goes on by itself until the job ends.
+    tmux.keys(&["Enter"])?;
+    let waits = |s: &str| s.contains("log of job") && s.contains("deployment web 0/1 ready");
+    tmux.until("what it waits for", waits)?;
+    let first = platform.vctl(&["jobs", "list", "-e", "one", "-o", "name"])?.ok()?.trim().to_owned();
+    platform.vctl(&["jobs", "cancel", &first])?.ok()?;
+    tmux.until("its end", |s| s.contains("log of job") && s.contains("cancelled"))?;
+    tmux.keys(&["q"])?;
+    tmux.until("the job is over", |s| row(s, "one", &["create", "cancelled"]))?;
+
+    // It is done again, and is done once its pod can run.
+    tmux.keys(&["r"])?;
+    tmux.until("another job", |s| row(s, "one", &["create", "running"]) && s.contains("jobs (2)"))?;
+    release(&platform.kubectl("1.33", "one")?)?;
+    tmux.until("it is done", |s| row(s, "one", &["create", "succeeded"]))?;
+
+    // A job goes on until its whole id is typed.
+    begin("two")?;
+    tmux.keys(&["/", "t", "w", "o", "Enter"])?;
+    tmux.until("the other job", |s| row(s, "two", &["create", "running"]) && !s.contains("succeeded"))?;
+    let id = platform.vctl(&["jobs", "list", "-e", "two", "-o", "name"])?.ok()?.trim().to_owned();
+    tmux.keys(&["C-x"])?;
+    tmux.until("the question", |s| s.contains(&format!("cancel job {id}? type its id: ")))?;
+    tmux.line("two")?;
+    tmux.until("it goes on", |s| s.contains("goes on: its id was not typed") && row(s, "two", &["running"]))?;
+    tmux.keys(&["C-x"])?;
+    tmux.line(&id)?;
+    tmux.until("it is cancelled", |s| row(s, "two", &["create", "cancelled"]))?;
+
+    // The next theme, and one by name.
+    let before = tmux.coloured()?;
+    tmux.keys(&["T"])?;
+    tmux.until("the next theme", |s| s.contains("theme dark"))?;
+    ensure!(tmux.coloured()? != before, "other colours");
+    tmux.line(":theme mono")?;
+    wait::until("no colours", Duration::from_secs(20), || {
+        let screen = tmux.coloured().map_err(|e| e.to_string())?;
+        let coloured = (0..=8).any(|colour| screen.contains(&format!("\u{1b}[3{colour}")));
+        if coloured { Err(format!("{screen:?}")) } else { Ok(()) }
+    })?;
+    tmux.keys(&["q"])?;
+    tmux.until("the shell is back", |s| s.contains(" dash\n$"))?;
+
+    tmux.line(&format!("clear; {vctl} dash --readonly"))?;
+    tmux.until("read-only", |s| s.contains("read-only") && row(s, "one", &["Ready"]))?;
+    tmux.keys(&["4"])?;
+    tmux.until("the jobs", |s| row(s, "two", &["cancelled"]))?;
+    for key in ["r", "C-x"] {
+        tmux.keys(&[key])?;
+        tmux.until("it is refused", |s| s.contains("--readonly: nothing can be changed"))?;
+    }
     tmux.keys(&["q"])?;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The commands of docs/quick-start.md, operator-guide.md and security.md, run in their order against real parts.
+//! The commands of docs/quick-start.md, operator-guide.md, security.md, templates.md and others, run in their order against real parts.
 //!
 //! Fenced blocks that begin with `console` or `sh` are commands. In `console`, lines that begin with `$ ` are run by bash; the lines below
 //! them must be in the output in this order, where `…` stands for anything and space for any space. `# exit N` behind a command is its exit code,
 //! otherwise 0. Words after `console`: `background` runs until the next such block or the end and must serve; `as=NAME` runs on the machine of
-//! somebody who signs in; `not-run: WHY` is not run, and counted. `file=PATH` of any block writes it.
+//! somebody who signs in; `not-run: WHY` is not run, and counted. `file=PATH` of any block writes it, in the operator's home.
 
 mod person;
 mod script;
@@ -12,9 +12,9 @@ use std::{net::TcpListener, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use vctl_runtime::pki::{Authority, Validity};
-use vctl_tests::{kubectl, platform::vctl_binary, postgres::Postgres};
+use vctl_tests::{git_server::GitServer, kubectl, platform::vctl_binary, postgres::Postgres};
 
-use crate::company::Provider;
+use crate::{company::Provider, template_sources};
 use script::{Block, Session};
 
 /// Blocks that may say that they are not run.
@@ -54,11 +54,67 @@ fn quick_start() -> Result<()> {
     session.run(&document("quick-start.md")?, 20)
 }
 
+/// The pages about access, approvals, the audit trail, traces and the store, on one platform.
+#[test]
+fn access_approvals_audit_and_store() -> Result<()> {
+    let mut session = session()?;
+    let address = format!("127.0.0.1:{}", port()?);
+    session.replace("127.0.0.1:8443", &address);
+    // What was asked inside of an environment is in the trail when it is answered.
+    let start =
+        format!("```console background\n$ vctl up --workers simulated --listen {address} --audit-mode blocking\n```\n");
+    session.run(&script::blocks(&start)?, 1)?;
+    for (name, least) in
+        [("access.md", 20), ("approvals.md", 12), ("audit.md", 9), ("observability.md", 1), ("store.md", 9)]
+    {
+        session.run(&document(name)?, least)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn security() -> Result<()> {
     let mut session = session()?;
     session.replace("127.0.0.1:8443", &format!("127.0.0.1:{}", port()?));
     session.run(&document("security.md")?, 25)
+}
+
+/// With Helm, a real database, and a Git server over https that has a template as a tag and as a branch.
+#[test]
+fn templates_on_postgres() -> Result<()> {
+    let mut session = session()?;
+    let root = session.root().to_owned();
+    let postgres = Postgres::start_listening()?;
+    postgres.sql("postgres", "CREATE ROLE app LOGIN PASSWORD 'right'")?;
+    postgres.sql("postgres", "CREATE DATABASE app OWNER app")?;
+    let operator = root.join("operator");
+    std::fs::create_dir_all(&operator)?;
+    std::fs::write(operator.join("db-password"), "right\n")?;
+
+    let served = root.join("git");
+    std::fs::create_dir(&served)?;
+    let (_, work) = template_sources::repository(&served)?;
+    template_sources::write(&work, "team-app", "1.0.0", "one")?;
+    template_sources::git(&work, &["add", "-A"])?.ok()?;
+    template_sources::git(&work, &["commit", "-q", "-m", "one"])?.ok()?;
+    template_sources::git(&work, &["tag", "-a", "v1.0.0", "-m", "one"])?.ok()?;
+    template_sources::write(&work, "team-app", "1.1.0", "two")?;
+    template_sources::push(&work, "two")?;
+    let server = GitServer::start(&served, &served, "ci", "token-of-ci")?;
+    std::fs::write(operator.join("git-password"), "token-of-ci\n")?;
+    std::fs::copy(&server.authority, operator.join("git-ca.crt"))?;
+
+    let database = format!("localhost --port {}", postgres.port());
+    for (documented, real) in [
+        ("127.0.0.1:8443", format!("127.0.0.1:{}", port()?)),
+        ("db.example.com --port 5432", database),
+        ("db.example.com:5432", format!("localhost:{}", postgres.port())),
+        ("db.example.com binding-db", "localhost binding-db".to_owned()),
+        ("https://git.example.com/team/templates.git", server.private("templates.git")),
+    ] {
+        session.replace(documented, &real);
+    }
+    session.run(&document("templates.md")?, 50)
 }
 
 #[test]

@@ -107,6 +107,18 @@ impl Browser {
         Ok(Url::parse(&Self::continued(&page)?)?)
     }
 
+    /// Lets a device in that shows the code in this address.
+    pub(crate) fn allow_device(&mut self, address: &Url) -> Result<()> {
+        let page = self.get(address)?;
+        ensure!(page.status == StatusCode::OK && page.text.contains("Allow"), "{}", page.text);
+        let values = ["user_code", "csrf"].map(|name| (name, hidden(&page.text, name)));
+        let mut fields: Vec<(&str, &str)> = values.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        fields.push(("decision", "allow"));
+        let page = self.send(Method::POST, &address.join("/device")?, Some(&fields))?;
+        ensure!(page.text.contains("The machine is signed in"), "{} {}", page.status, page.text);
+        Ok(())
+    }
+
     /// Where a page goes on to by itself.
     pub(crate) fn continued(page: &Page) -> Result<String> {
         let target = page.text.split("content=\"0;url=").nth(1).and_then(|rest| rest.split('"').next());

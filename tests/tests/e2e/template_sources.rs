@@ -1,15 +1,22 @@
-//! Templates from a Git repository: a bare one on this machine, with the real git.
+//! Templates from a Git repository: a bare one on this machine, and one over https, with the real git and a real web server.
 
-use std::{path::Path, process::Command};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use vctl_tests::{
+    git_server::GitServer,
     kubectl::{Output, finish},
     platform::{Platform, Workers},
+    wait,
 };
 
 /// Git in a work tree, with nobody's settings.
-fn git(directory: &Path, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn git(directory: &Path, arguments: &[&str]) -> Result<Output> {
     let mut git = Command::new("git");
     git.current_dir(directory).args([
         "-c",
@@ -24,7 +31,7 @@ fn git(directory: &Path, arguments: &[&str]) -> Result<Output> {
     finish(git)
 }
 
-fn write(work: &Path, name: &str, version: &str, data: &str) -> Result<()> {
+pub(crate) fn write(work: &Path, name: &str, version: &str, data: &str) -> Result<()> {
     let manifests = work.join("templates").join(name).join("manifests");
     std::fs::create_dir_all(&manifests)?;
     let head = format!("apiVersion: vctl.dev/v1\nkind: Template\nname: {name}\nversion: {version}\ntitle: T\n");
@@ -36,21 +43,27 @@ fn write(work: &Path, name: &str, version: &str, data: &str) -> Result<()> {
 }
 
 /// Commits everything and pushes it; its commit.
-fn push(work: &Path, message: &str) -> Result<String> {
+pub(crate) fn push(work: &Path, message: &str) -> Result<String> {
     git(work, &["add", "-A"])?.ok()?;
     git(work, &["commit", "-q", "-m", message])?.ok()?;
     git(work, &["push", "-q", "--tags", "origin", "HEAD"])?.ok()?;
     Ok(git(work, &["rev-parse", "HEAD"])?.ok()?.trim().to_owned())
 }
 
+/// A bare repository and a work tree that pushes to it.
+pub(crate) fn repository(directory: &Path) -> Result<(PathBuf, PathBuf)> {
+    let (bare, work) = (directory.join("templates.git"), directory.join("work"));
+    std::fs::create_dir(&work)?;
+    git(directory, &["init", "-q", "--bare", "templates.git"])?.ok()?;
+    git(&work, &["init", "-q"])?.ok()?;
+    git(&work, &["remote", "add", "origin", &bare.display().to_string()])?.ok()?;
+    Ok((bare, work))
+}
+
 #[test]
 fn branches_and_tags_become_channels_and_versions_and_a_bad_one_changes_nothing() -> Result<()> {
     let directory = tempfile::Builder::new().prefix("vgit").tempdir_in("/tmp")?;
-    let (bare, work) = (directory.path().join("templates.git"), directory.path().join("work"));
-    std::fs::create_dir(&work)?;
-    git(directory.path(), &["init", "-q", "--bare", "templates.git"])?.ok()?;
-    git(&work, &["init", "-q"])?.ok()?;
-    git(&work, &["remote", "add", "origin", &bare.display().to_string()])?.ok()?;
+    let (bare, work) = repository(directory.path())?;
     // Who fetches from it runs no hooks of it.
     let ran = directory.path().join("ran");
     for hook in ["post-checkout", "post-merge", "pre-auto-gc", "post-index-change"] {
@@ -191,5 +204,94 @@ fn what_cannot_be_a_repository_is_refused_or_says_why() -> Result<()> {
         .ok()?;
     let said = platform.vctl(&["template", "sync", "a"])?.refused()?;
     ensure!(said.contains("git ls-remote") && said.contains("/nowhere"), "{said}");
+    Ok(())
+}
+
+/// Runs `vctl` with a text on its standard input.
+fn with_input(platform: &Platform, arguments: &[&str], input: &str) -> Result<Output> {
+    let mut command = platform.vctl_command(arguments)?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    child.stdin.take().context("standard input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap_or(-1);
+    Ok(Output { code, stdout: text(&output.stdout), stderr: text(&output.stderr) })
+}
+
+/// A company's Git server: a certificate of its own authority, a user and a password, and a look every second.
+#[test]
+fn a_server_over_https_wants_a_password_and_its_authority() -> Result<()> {
+    const PASSWORD: &str = "token-of-the-git-server-5t8r";
+    let directory = tempfile::Builder::new().prefix("vgit").tempdir_in("/tmp")?;
+    let (_, work) = repository(directory.path())?;
+    write(&work, "app", "1.0.0", "one")?;
+    push(&work, "one")?;
+    let served = directory.path().join("server");
+    std::fs::create_dir(&served)?;
+    let server = GitServer::start(&served, directory.path(), "ci", PASSWORD)?;
+    let authority = server.authority.display().to_string();
+    let (open, private) = (server.open("templates.git"), server.private("templates.git"));
+    // `vctl up --git`: the same program by another name, which says that it was that one.
+    let (program, ran) = (directory.path().join("own-git"), directory.path().join("ran"));
+    std::fs::write(&program, format!("#!/bin/sh\ntouch {}\nexec git \"$@\"\n", ran.display()))?;
+    let mut chmod = Command::new("chmod");
+    chmod.arg("+x").arg(&program);
+    finish(chmod)?.ok()?;
+    let program = program.display().to_string();
+    let platform = Platform::start_configured(Workers::None, &["--git", &program], &[])?;
+
+    let add = |url: &str, more: &[&str], input: &str| -> Result<()> {
+        let arguments = [&["template", "source", "add", "team", "--url", url, "--branch", "main=beta"], more].concat();
+        with_input(&platform, &arguments, input)?.ok().map(drop)
+    };
+    let fails = |why: &str| -> Result<()> {
+        let said = platform.vctl(&["template", "sync", "team"])?;
+        ensure!(said.code == 1 && said.stderr.contains(why), "{why}: {} {}", said.code, said.stderr);
+        ensure!(!said.stderr.contains(PASSWORD) && !said.stderr.contains("vctl-git-"), "{}", said.stderr);
+        Ok(())
+    };
+    add(&open, &[], "")?;
+    fails("with --ca-file FILE")?;
+    ensure!(ran.exists(), "another git ran");
+    let wrong = ["template", "source", "add", "team", "--url", &open, "--branch", "main", "--ca-file", &program];
+    let refused = platform.vctl(&wrong)?;
+    ensure!(refused.code == 2 && refused.stderr.contains("no certificate"), "{}", refused.stderr);
+    let trusted = ["--ca-file", &*authority];
+    let signed_in = ["--ca-file", &*authority, "--user", "ci", "--password-stdin"];
+    add(&private, &trusted, "")?;
+    fails("the server wants a password: register the source again with --user")?;
+    add(&private, &signed_in, "wrong\n")?;
+    fails("does not take the user and the password")?;
+    add(&private.replace("templates.git", "others.git"), &signed_in, &format!("{PASSWORD}\n"))?;
+    fails("not found")?;
+    ensure!(platform.vctl(&["template", "list", "app"])?.code == 3, "nothing was published yet");
+    add(&open, &trusted, "")?;
+    let synced = platform.vctl(&["template", "sync", "team"])?.ok()?;
+    ensure!(synced.contains("app") && synced.contains("1.0.0"), "{synced}");
+
+    // A look every second: what is pushed is there by itself.
+    let every = [&signed_in[..], &["--every", "1s"]].concat();
+    add(&private, &every, &format!("{PASSWORD}\n"))?;
+    write(&work, "app", "1.1.0", "two")?;
+    let commit = push(&work, "two")?;
+    let there = |version: &str| {
+        wait::until("it is published by itself", Duration::from_mins(1), || {
+            let versions = platform.vctl(&["template", "list", "app"]).map_err(|e| format!("{e:#}"))?.stdout;
+            if versions.contains(version) { Ok(versions) } else { Err(versions) }
+        })
+    };
+    let versions = there("1.1.0")?;
+    ensure!(versions.contains(&format!("team@{}", &commit[..12])), "{versions}");
+    write(&work, "app", "1.2.0", "three")?;
+    push(&work, "three")?;
+    there("1.2.0")?;
+    let listed = platform.vctl(&["template", "source", "list"])?.ok()?;
+    ensure!(listed.contains("good") && listed.contains("1s"), "{listed}");
+
+    // Nobody is shown the password, and nothing but the store has it.
+    let shown = platform.vctl(&["template", "source", "list", "-o", "json"])?.ok()?;
+    ensure!(shown.contains("\"hasPassword\": true") && !shown.contains(PASSWORD), "{shown}");
+    let audit = platform.vctl(&["audit", "list", "-o", "json"])?.ok()?;
+    ensure!(!audit.contains(PASSWORD) && !platform.log().contains(PASSWORD), "the password was written");
     Ok(())
 }

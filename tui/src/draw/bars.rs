@@ -130,12 +130,17 @@ pub(super) fn bar(frame: &mut Frame<'_>, area: Rect, state: &State) {
             Line::from(format!(":{text}▏  {shown}"))
         }
         Mode::Confirm { subject, typed } => {
+            let (verb, asks) = match subject {
+                Subject::Job(_) => ("cancel", "type its id: "),
+                _ => ("delete", "type its name: "),
+            };
             let what = match subject {
+                Subject::Job(id) => format!("job {id}"),
                 Subject::Environment(name) => format!("environment {name} and everything in it"),
                 Subject::Object(object) => format!("{} {}", object.resource, object.name),
                 other => other.name().to_owned(),
             };
-            Line::styled(format!("delete {what}? type its name: {typed}▏  esc keeps it"), theme.tone(Tone::Bad))
+            Line::styled(format!("{verb} {what}? {asks}{typed}▏  esc keeps it"), theme.tone(Tone::Bad))
         }
         Mode::Normal => match &state.notice {
             Some(notice) => Line::styled(notice.lines().next().unwrap_or_default(), theme.tone(Tone::Busy)),
@@ -193,7 +198,12 @@ fn keys(state: &State, width: usize) -> String {
                 (Action::Edit, "edit"),
                 (Action::Delete, "delete"),
             ],
-            View::Jobs => &[(Action::Open, "log"), (Action::Describe, "describe")],
+            View::Jobs => &[
+                (Action::Open, "log"),
+                (Action::Describe, "describe"),
+                (Action::Cancel, "cancel"),
+                (Action::Resume, "resume"),
+            ],
             View::Workers | View::Events | View::Audit => &[(Action::Describe, "describe"), (Action::Yaml, "YAML")],
         },
     };
@@ -203,8 +213,7 @@ fn keys(state: &State, width: usize) -> String {
             &[(Action::Help, "help"), (Action::Filter, "filter"), (Action::Palette, "command"), (Action::Quit, "quit")]
         }
     };
-    let changes = [Action::Edit, Action::Shell, Action::Delete, Action::Sleep, Action::Wake];
-    let own = here.iter().filter(|(action, _)| !state.settings.read_only || !changes.contains(action));
+    let own = here.iter().filter(|(action, _)| !state.settings.read_only || !action.changes());
     let write = |(action, what): &(Action, &str)| format!("{} {what}", state.settings.keys.key(*action));
     let tail: Vec<String> = last.iter().map(write).collect();
     let tail = tail.join("  ");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What the palette knows beside views and kinds.
-const COMMANDS: [&str; 6] = ["help", "quit", "sleep", "theme", "wake", "warnings"];
+const COMMANDS: [&str; 8] = ["cancel", "help", "quit", "resume", "sleep", "theme", "wake", "warnings"];
 
 pub(super) fn palette(state: &mut State, key: KeyEvent, mut text: String) -> Vec<Effect> {
     match key.code {
@@ -161,6 +161,8 @@ fn run(state: &mut State, command: &str, second: Option<&str>) -> Vec<Effect> {
         "help" => return press::on_table(state, Action::Help),
         "sleep" => return press::on_row(state, Action::Sleep),
         "wake" => return press::on_row(state, Action::Wake),
+        "cancel" => return press::on_row(state, Action::Cancel),
+        "resume" => return press::on_row(state, Action::Resume),
         "theme" => match second.map(|name| (name, Theme::named(name))) {
             None => return press::on_table(state, Action::Theme),
             Some((_, Some(theme))) => state.settings.theme = theme,

@@ -75,7 +75,14 @@ fn confirm(state: &mut State, key: KeyEvent, subject: Subject, typed: String) ->
         state.mode = Mode::Confirm { subject, typed };
         return Vec::new();
     }
-    if cancelled || typed != subject.name() {
+    let right = !cancelled && typed == subject.name();
+    if let Subject::Job(id) = subject {
+        let said =
+            if right { format!("cancelling job {id} ...") } else { format!("job {id} goes on: its id was not typed") };
+        state.notice = Some(said);
+        return if right { vec![Effect::Ask(Request::Cancel(id))] } else { Vec::new() };
+    }
+    if !right {
         state.notice = Some(format!("{} stays: its name was not typed", subject.name()));
         return Vec::new();
     }
@@ -121,7 +128,9 @@ pub(super) fn on_table(state: &mut State, action: Action) -> Vec<Effect> {
         | Action::Shell
         | Action::Delete
         | Action::Sleep
-        | Action::Wake => return on_row(state, action),
+        | Action::Wake
+        | Action::Cancel
+        | Action::Resume => return on_row(state, action),
         Action::Follow | Action::Container | Action::NextMatch | Action::PreviousMatch => {}
         Action::Wide => state.wide = !state.wide,
         Action::Help | Action::Palette | Action::Theme => anywhere(state, action),
@@ -149,8 +158,7 @@ pub(super) fn on_row(state: &mut State, action: Action) -> Vec<Effect> {
         }
         return Vec::new();
     };
-    let changes = matches!(action, Action::Edit | Action::Shell | Action::Delete | Action::Sleep | Action::Wake);
-    if changes && state.settings.read_only {
+    if action.changes() && state.settings.read_only {
         state.notice = Some("the dashboard was started with --readonly: nothing can be changed".to_owned());
         return Vec::new();
     }
@@ -176,11 +184,13 @@ pub(super) fn on_row(state: &mut State, action: Action) -> Vec<Effect> {
         (Action::Shell, Subject::Object(pod)) if pod.resource == "pods" => {
             return vec![Effect::HandOver(HandOver::Shell { pod, container: String::new() })];
         }
-        (Action::Delete, subject @ (Subject::Environment(_) | Subject::Object(_))) => {
+        (Action::Delete, subject @ (Subject::Environment(_) | Subject::Object(_)))
+        | (Action::Cancel, subject @ Subject::Job(_)) => {
             state.mode = Mode::Confirm { subject, typed: String::new() };
         }
         (Action::Sleep, Subject::Environment(name)) => return vec![Effect::Ask(Request::Sleep(name))],
         (Action::Wake, Subject::Environment(name)) => return vec![Effect::Ask(Request::Wake(name))],
+        (Action::Resume, Subject::Job(id)) => return vec![Effect::Ask(Request::Resume(id))],
         (action, _) => {
             let name = ACTIONS.iter().find(|(a, ..)| *a == action).map_or("", |(_, name, ..)| name);
             state.notice = Some(format!("{name} does nothing in {}", state.view.name()));

@@ -44,7 +44,7 @@ impl Dash {
         self.send(Message::Data(data))
     }
 
-    /// Keys as text; `\n` is enter, `\x1b` escape, `\t` tab, `\x04` ctrl-d.
+    /// Keys as text; `\n` is enter, `\x1b` escape, `\t` tab, `\x04` ctrl-d, `\x18` ctrl-x.
     pub(crate) fn keys(&mut self, keys: &str) -> Vec<Effect> {
         let mut effects = Vec::new();
         for key in keys.chars() {
@@ -53,6 +53,7 @@ impl Dash {
                 '\x1b' => (KeyCode::Esc, KeyModifiers::NONE),
                 '\t' => (KeyCode::Tab, KeyModifiers::NONE),
                 '\x04' => (KeyCode::Char('d'), KeyModifiers::CONTROL),
+                '\x18' => (KeyCode::Char('x'), KeyModifiers::CONTROL),
                 other => (KeyCode::Char(other), KeyModifiers::NONE),
             };
             effects.extend(self.send(Message::Key(KeyEvent::new(code, modifiers))));
@@ -87,6 +88,22 @@ pub(crate) fn environments(names: &[(&str, &str, &str)]) -> Data {
         environment: None,
         columns: rows::environment_columns(),
         rows: names.iter().map(one).collect(),
+    }
+}
+
+pub(crate) fn jobs(jobs: &[(&str, &str, &str)]) -> Data {
+    let one = |(id, environment, state): &(&str, &str, &str)| {
+        let job = json!({
+            "id": id, "environment": environment, "operation": "create", "state": state, "attempt": 1, "steps": [],
+            "createdAt": "2026-01-02T03:00:00Z", "finishedAt": null, "error": "", "revision": 1,
+        });
+        rows::job(&serde_json::from_value(job).expect("job"))
+    };
+    Data::Table {
+        view: View::Jobs,
+        environment: None,
+        columns: rows::job_columns(),
+        rows: jobs.iter().map(one).collect(),
     }
 }
 

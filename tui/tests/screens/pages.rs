@@ -6,7 +6,7 @@ use vctl_tui::{
     update::Effect,
 };
 
-use crate::dash::{Dash, at_pods, environments, pod, pods, three};
+use crate::dash::{Dash, at_pods, environments, jobs, pod, pods, three};
 
 fn lines(page: u64, lines: &[&str]) -> Data {
     Data::Lines { page, lines: lines.iter().map(|line| (*line).to_owned()).collect() }
@@ -89,6 +89,32 @@ fn nothing_is_deleted_before_its_name_is_typed() {
     assert_eq!(dash.keys("\x04alpha\n"), [Effect::Ask(Request::Delete(Subject::Environment("alpha".to_owned())))]);
     assert_eq!(dash.keys("z"), [Effect::Ask(Request::Sleep("alpha".to_owned()))]);
     assert_eq!(dash.keys("Z"), [Effect::Ask(Request::Wake("alpha".to_owned()))]);
+}
+
+#[test]
+fn a_job_is_cancelled_after_its_id_is_typed_and_resumed_at_once() {
+    let mut dash = three();
+    dash.keys("4");
+    dash.data(jobs(&[("019a-1f", "alpha", "running"), ("019a-2b", "beta", "failed")]));
+    assert!(dash.keys("\x18").is_empty());
+    assert!(dash.screen().contains("cancel job 019a-1f? type its id: "), "{}", dash.screen());
+    assert!(dash.keys("019a\n").is_empty());
+    assert_eq!(dash.notice(), "job 019a-1f goes on: its id was not typed");
+    assert_eq!(dash.keys("\x18019a-1f\n"), [Effect::Ask(Request::Cancel("019a-1f".to_owned()))]);
+    assert_eq!(dash.keys("jr"), [Effect::Ask(Request::Resume("019a-2b".to_owned()))]);
+    assert!(dash.keys("\x04").is_empty());
+    assert_eq!(dash.notice(), "delete does nothing in jobs");
+    dash.state.settings.read_only = true;
+    for keys in ["\x18", "r", ":resume\n"] {
+        assert!(dash.keys(keys).is_empty(), "{keys:?}");
+        assert!(dash.notice().contains("--readonly"), "{}", dash.notice());
+    }
+    dash.state.notice = None;
+    assert!(!dash.screen().contains("cancel"), "{}", dash.screen());
+    dash.keys("1");
+    dash.state.settings.read_only = false;
+    dash.keys("r");
+    assert_eq!(dash.notice(), "resume does nothing in environments");
 }
 
 #[test]

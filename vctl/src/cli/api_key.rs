@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use jiff::{SignedDuration, Timestamp};
 use vctl_api::rest::{self, CreateApiKey, KeyVerb, NewApiKey, Page, Scopes};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, age, print, show, table},
     rotate_ca::time,
@@ -39,10 +41,10 @@ enum Command {
         #[arg(long, value_enum, value_delimiter = ',', default_value = "read")]
         verbs: Vec<Verb>,
         /// Only with environments of this project
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::projects))]
         project: Option<String>,
         /// Only with this environment
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::environments))]
         environment: Option<String>,
         /// How long it counts, such as 12h or 90d; at most a year
         #[arg(long, value_name = "TIME", value_parser = time)]
@@ -64,6 +66,7 @@ enum Command {
     /// End a key at once
     Delete {
         /// Its id
+        #[arg(add = ArgValueCandidates::new(completion::api_keys))]
         id: String,
     },
 }

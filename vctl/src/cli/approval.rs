@@ -3,6 +3,7 @@
 mod rule;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use serde::Deserialize;
 use vctl_api::rest::{Approval, ApprovalKind, ApprovalState, Decide, Page, Period, RequestRole};
@@ -10,6 +11,7 @@ use vctl_api::rest::{Approval, ApprovalKind, ApprovalState, Decide, Page, Period
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, Output, age, print, show, table},
 };
@@ -28,6 +30,7 @@ enum Action {
     /// Show one request
     Get {
         /// Its id
+        #[arg(add = ArgValueCandidates::new(completion::approvals))]
         id: String,
         #[command(flatten)]
         output: Output,
@@ -35,6 +38,7 @@ enum Action {
     /// Agree to a request: what was asked for is done by itself
     Approve {
         /// Its id
+        #[arg(add = ArgValueCandidates::new(completion::decidable))]
         id: String,
         /// What you say to it
         #[arg(long, default_value = "")]
@@ -50,10 +54,10 @@ enum Action {
     /// Ask for a role in a project for a time
     Request {
         /// The project
-        #[arg(long)]
+        #[arg(long, add = ArgValueCandidates::new(completion::projects))]
         project: String,
         /// The role: developer, maintainer, admin, or a role of your own
-        #[arg(long)]
+        #[arg(long, add = ArgValueCandidates::new(completion::roles))]
         role: String,
         /// For how long, such as 4h; 30 days at most
         #[arg(long = "for", value_name = "TIME")]
@@ -67,6 +71,7 @@ enum Action {
     /// Take back a request of your own, or give a role back
     Withdraw {
         /// Its id
+        #[arg(add = ArgValueCandidates::new(completion::own_approvals))]
         id: String,
         /// Why
         #[arg(long, default_value = "")]
@@ -97,7 +102,7 @@ struct List {
     #[arg(long)]
     unreviewed: bool,
     /// Of this project
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::projects))]
     project: Option<String>,
     #[command(flatten)]
     output: Output,
@@ -106,6 +111,7 @@ struct List {
 #[derive(Debug, Args)]
 struct Step {
     /// Its id
+    #[arg(add = ArgValueCandidates::new(completion::approvals))]
     id: String,
     /// Why
     #[arg(long)]

@@ -7,12 +7,14 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{AuditBreak, AuditEntry, AuditPolicy, AuditVerification, Page};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, print, show, table},
 };
@@ -51,6 +53,7 @@ enum Action {
     /// Show or set what is recorded of the requests to an environment
     Policy {
         /// Name of the environment
+        #[arg(add = ArgValueCandidates::new(completion::environments))]
         name: String,
         /// File (YAML) with a Policy of audit.k8s.io/v1 that is to count
         #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "default")]
@@ -85,7 +88,7 @@ struct Filter {
     #[arg(long)]
     action: Option<String>,
     /// In this project
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::projects))]
     project: Option<String>,
     /// About this
     #[arg(long)]

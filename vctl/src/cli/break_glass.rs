@@ -1,10 +1,11 @@
 //! `vctl break-glass`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{Approval, Period, RequestRole};
 
 use super::{
-    Client, Global,
+    Client, Global, completion,
     error::CliError,
     output::{Output, show},
 };
@@ -13,10 +14,10 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct BreakGlass {
     /// The project
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::projects))]
     project: String,
     /// The role
-    #[arg(long, default_value = "admin")]
+    #[arg(long, default_value = "admin", add = ArgValueCandidates::new(completion::roles))]
     role: String,
     /// For how long; 8 hours at most
     #[arg(long = "for", value_name = "TIME", default_value = "1h")]

@@ -373,7 +373,7 @@ mod tests {
     fn no_server_says_how_to_start_one() {
         let dir = tempfile::tempdir().expect("dir");
         let Err(e) = Client::at(dir.path()) else { panic!("there is none") };
-        assert!(e.to_string().contains("vctl up") && e.exit_code() == 6, "{e}");
+        assert!(e.to_string().contains("vctl up") && e.exit() as u8 == 6, "{e}");
     }
 
     /// A server with one address, over TLS, as `vctl up` leaves it in its data dir.
@@ -423,17 +423,17 @@ mod tests {
         fs::write(dir.path().join("admin.token"), "stolen").expect("write");
         let refused =
             Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
-        assert_eq!((refused.to_string().as_str(), refused.exit_code()), ("who are you?", 5));
+        assert_eq!((refused.to_string().as_str(), refused.exit() as u8), ("who are you?", 5));
 
         fs::copy(other.path().join("ca.pem"), dir.path().join("ca.pem")).expect("copy");
         let unknown =
             Client::at(dir.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("refused");
-        assert!(unknown.to_string().contains("certificate") && unknown.exit_code() == 6, "{unknown}");
+        assert!(unknown.to_string().contains("certificate") && unknown.exit() as u8 == 6, "{unknown}");
 
         assert!(tasks.shutdown(Duration::from_secs(10)).await);
         let gone =
             Client::at(other.path()).expect("client").get::<serde_json::Value>("status").await.expect_err("gone");
-        assert!(gone.to_string().contains("vctl up") && gone.exit_code() == 6, "{gone}");
+        assert!(gone.to_string().contains("vctl up") && gone.exit() as u8 == 6, "{gone}");
     }
 
     #[test]

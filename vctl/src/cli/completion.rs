@@ -9,10 +9,16 @@ use clap_complete::{CompleteEnv, env::Shells};
 
 use super::{error::CliError, output::print};
 
-pub(crate) use names::{contexts, environments, jobs, projects, templates};
+pub(crate) use names::{
+    api_keys, approval_rules, approvals, bindings, contexts, contexts_and_local, decidable, environments, jobs, logins,
+    own_approvals, parameters, people, projects, resources, roles, teams, template_sources, templates, users, webhooks,
+};
 
 /// The variable by which the script asks for completions.
 const VARIABLE: &str = "VCTL_COMPLETE";
+
+/// The script for bash: the one that is made breaks `NAME@VERSION` and `NAME=VALUE` where bash does.
+const BASH: &str = include_str!("completion/bash.sh");
 
 /// For which there is a script.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -35,7 +41,7 @@ impl Completion {
     /// Prints the script, which asks this program at every completion: names of environments and the like are those of now.
     pub(super) fn run(self) -> Result<(), CliError> {
         let name = match self.shell {
-            Kind::Bash => "bash",
+            Kind::Bash => return print(BASH),
             Kind::Zsh => "zsh",
             Kind::Fish => "fish",
             Kind::Elvish => "elvish",

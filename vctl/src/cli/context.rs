@@ -1,9 +1,10 @@
 //! `vctl context`.
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 
 use super::{
-    Global,
+    Global, completion,
     contexts::{Contexts, config_file},
     error::CliError,
     output::{Format, print, show, table},
@@ -28,11 +29,13 @@ enum Command {
     /// Talk to this server from now on; `local` for the one of the data dir
     Use {
         /// Name of the context
+        #[arg(add = ArgValueCandidates::new(completion::contexts_and_local))]
         name: String,
     },
     /// Forget a server; sign out first with `vctl logout`
     Remove {
         /// Name of the context
+        #[arg(add = ArgValueCandidates::new(completion::contexts))]
         name: String,
     },
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use vctl_api::rest::{CreateEnvironment, CreatePreview, DEFAULT_PROJECT, Environment, EnvironmentKind, Period};
 use vctl_machinery::version::MinorVersion;
 
@@ -29,13 +29,13 @@ pub(crate) struct Create {
     /// Name: lower-case letters, digits and '-', at most 50
     name: String,
     /// What to make it from; see `vctl templates`
-    #[arg(long, short, add = ArgValueCandidates::new(completion::templates))]
+    #[arg(long, short, add = ArgValueCompleter::new(completion::templates))]
     template: String,
     /// Project that it is to belong to
     #[arg(long, value_name = "PROJECT", default_value = DEFAULT_PROJECT, add = ArgValueCandidates::new(completion::projects))]
     project: String,
     /// A parameter of the template; may be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair, add = ArgValueCompleter::new(completion::parameters))]
     set: Vec<(String, String)>,
     /// Minor version of Kubernetes: 1.33 to 1.37 [default: the template's, or 1.36]
     #[arg(long, value_name = "VERSION")]
@@ -44,7 +44,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Option<EnvironmentKind>,
     /// A registered resource for a binding of the template; may be given several times
-    #[arg(long = "bind", value_name = "BINDING=RESOURCE", value_parser = pair)]
+    #[arg(long = "bind", value_name = "BINDING=RESOURCE", value_parser = pair, add = ArgValueCompleter::new(completion::bindings))]
     bind: Vec<(String, String)>,
     /// Delete it so long from now, such as 8h or 7d [default: as the template says]
     #[arg(long, value_name = "TIME")]

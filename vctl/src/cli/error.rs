@@ -2,9 +2,42 @@
 
 use std::{io, path::PathBuf, process::ExitCode};
 
+use clap::ValueEnum;
 use vctl_api::rest::Problem;
 
 use super::output::visible;
+
+/// Exit codes of client commands. This is the one list of them: manual pages say what stands here, and docs/rest-api.md has to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// done
+    Done = 0,
+    /// failed
+    Failed = 1,
+    /// wrong usage or refused input
+    Usage = 2,
+    /// not found
+    NotFound = 3,
+    /// exists already or conflict
+    Conflict = 4,
+    /// not allowed
+    Forbidden = 5,
+    /// no server, or it cannot answer now
+    Unavailable = 6,
+    /// it needs approval, or waits for it
+    Waits = 7,
+}
+
+impl Exit {
+    /// All codes with what they mean, in their order.
+    pub(crate) fn all() -> impl Iterator<Item = (u8, String)> {
+        Self::value_variants().iter().map(|exit| {
+            let said = exit.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+            (*exit as u8, said.unwrap_or_default())
+        })
+    }
+}
 
 /// A command failed. Texts say what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -69,24 +102,24 @@ impl CliError {
         move |source| Self::File { path, source }
     }
 
-    /// See [`crate::cli`].
-    pub(crate) fn exit_code(&self) -> u8 {
+    /// What the process ends with.
+    pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) => 2,
-            Self::Conflict(_) => 4,
-            Self::SignedOut { .. } | Self::Forbidden(_) => 5,
-            Self::NoServer(_) | Self::Unreachable { .. } => 6,
+            Self::Usage(_) => Exit::Usage,
+            Self::Conflict(_) => Exit::Conflict,
+            Self::SignedOut { .. } | Self::Forbidden(_) => Exit::Forbidden,
+            Self::NoServer(_) | Self::Unreachable { .. } => Exit::Unavailable,
             Self::Refused(problem) => match (problem.status, problem.kind.as_str()) {
-                (_, "approval-required") => 7,
-                (404, _) | (_, "unknown-template") => 3,
-                (409 | 412, _) => 4,
-                (401 | 403, _) => 5,
-                (400 | 413 | 422, _) => 2,
-                (502..=504, _) => 6,
-                _ => 1,
+                (_, "approval-required") => Exit::Waits,
+                (404, _) | (_, "unknown-template") => Exit::NotFound,
+                (409 | 412, _) => Exit::Conflict,
+                (401 | 403, _) => Exit::Forbidden,
+                (400 | 413 | 422, _) => Exit::Usage,
+                (502..=504, _) => Exit::Unavailable,
+                _ => Exit::Failed,
             },
-            Self::Waits(_) => 7,
-            Self::Answer(_) | Self::Failed(_) | Self::File { .. } | Self::Output(_) => 1,
+            Self::Waits(_) => Exit::Waits,
+            Self::Answer(_) | Self::Failed(_) | Self::File { .. } | Self::Output(_) => Exit::Failed,
         }
     }
 }
@@ -111,14 +144,14 @@ pub(crate) fn report(error: &CliError) -> ExitCode {
     }
     // Nothing is left to tell it to when standard error is gone.
     let _ = io::Write::write_all(&mut io::stderr(), visible(&text).as_bytes());
-    ExitCode::from(error.exit_code())
+    ExitCode::from(error.exit() as u8)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(status: u16, kind: &str) -> u8 {
+    fn refused(status: u16, kind: &str) -> Exit {
         let problem = Problem {
             status,
             kind: kind.to_owned(),
@@ -127,19 +160,23 @@ mod tests {
             request_id: String::new(),
             current: None,
         };
-        CliError::Refused(Box::new(problem)).exit_code()
+        CliError::Refused(Box::new(problem)).exit()
     }
 
     #[test]
     fn exit_codes_are_as_documented() {
-        assert_eq!(refused(404, "not-found"), 3);
-        assert_eq!(refused(422, "unknown-template"), 3);
-        assert_eq!(refused(422, "invalid-parameter"), 2);
-        assert_eq!(refused(409, "already-exists"), 4);
-        assert_eq!(refused(401, "unauthorized"), 5);
-        assert_eq!(refused(503, "unavailable"), 6);
-        assert_eq!(refused(500, "internal"), 1);
-        assert_eq!(CliError::NoServer(PathBuf::new()).exit_code(), 6);
-        assert_eq!(CliError::Usage(String::new()).exit_code(), 2);
+        assert_eq!(refused(404, "not-found"), Exit::NotFound);
+        assert_eq!(refused(422, "unknown-template"), Exit::NotFound);
+        assert_eq!(refused(422, "invalid-parameter"), Exit::Usage);
+        assert_eq!(refused(409, "already-exists"), Exit::Conflict);
+        assert_eq!(refused(409, "approval-required"), Exit::Waits);
+        assert_eq!(refused(401, "unauthorized"), Exit::Forbidden);
+        assert_eq!(refused(503, "unavailable"), Exit::Unavailable);
+        assert_eq!(refused(500, "internal"), Exit::Failed);
+        assert_eq!(CliError::NoServer(PathBuf::new()).exit(), Exit::Unavailable);
+        assert_eq!(CliError::Usage(String::new()).exit(), Exit::Usage);
+        let document = include_str!("../../../docs/rest-api.md").replace('\n', " ");
+        let said: Vec<String> = Exit::all().map(|(code, meaning)| format!("{code} {meaning}")).collect();
+        assert!(document.contains(&said.join("; ")), "docs/rest-api.md does not say: {}", said.join("; "));
     }
 }

@@ -38,7 +38,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct List {
     /// Of this environment only
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::environments))]
     environment: Option<String>,
     /// How many
     #[arg(long, default_value_t = 50)]
@@ -63,7 +63,7 @@ struct Logs {
     /// Id of the job
     #[arg(add = ArgValueCandidates::new(completion::jobs))]
     id: String,
-    /// Go on until it ends; fails when it does
+    /// Go on until it ends; fails when it does, or is cancelled
     #[arg(long, short)]
     follow: bool,
 }
@@ -130,6 +130,7 @@ impl Logs {
         }
         match job.state {
             JobState::Failed if self.follow => Err(CliError::Failed(job.error)),
+            JobState::Cancelled if self.follow => Err(CliError::Failed(format!("job {} was cancelled", job.id))),
             _ => Ok(()),
         }
     }

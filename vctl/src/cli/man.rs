@@ -4,7 +4,10 @@ use std::{fs, io, path::PathBuf};
 
 use clap::Args;
 
-use super::{error::CliError, output::print};
+use super::{
+    error::{CliError, Exit},
+    output::print,
+};
 
 /// Arguments of `vctl man`.
 #[derive(Debug, Args)]
@@ -48,35 +51,22 @@ fn render(command: &clap::Command, name: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase()).section("1");
     man.render(&mut page)?;
-    io::Write::write_all(&mut page, EXIT_CODES.as_bytes())?;
+    io::Write::write_all(&mut page, exit_status(command.get_name() == "connect").as_bytes())?;
     Ok(page)
 }
 
-/// The same for all commands; see [`crate::cli`].
-const EXIT_CODES: &str = "\
-.SH \"EXIT STATUS\"
-.TP
-0
-done
-.TP
-1
-failed
-.TP
-2
-wrong usage, or the server refused what was given
-.TP
-3
-not found
-.TP
-4
-exists already, or conflict
-.TP
-5
-not allowed, or not signed in
-.TP
-6
-no server, or it cannot answer now
-";
+/// The same for all commands but one, which gives the code of the command that it runs.
+fn exit_status(is_connect: bool) -> String {
+    let mut text = ".SH \"EXIT STATUS\"\n".to_owned();
+    for (code, meaning) in Exit::all() {
+        text.push_str(&format!(".TP\n{code}\n{meaning}\n"));
+    }
+    if is_connect {
+        text.push_str(".PP\nOf a command that was run it is the code of that command; 128 and the number of the signal that ended it; ");
+        text.push_str("127 when there is no such program.\n");
+    }
+    text
+}
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +79,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         Man { directory: dir.path().join("man1") }.run(crate::Cli::command()).expect("pages");
         let read = |name: &str| fs::read_to_string(dir.path().join("man1").join(name)).expect(name);
+        for (code, meaning) in Exit::all() {
+            assert!(!meaning.is_empty() && read("vctl.1").contains(&format!(".TP\n{code}\n{meaning}\n")), "{code}");
+        }
+        assert!(read("vctl-connect.1").contains("code of that command"));
         assert!(read("vctl.1").contains("EXIT STATUS") && read("vctl.1").contains("vctl\\-create(1)"));
         assert!(read("vctl-create.1").contains("\\-\\-template"));
         assert!(read("vctl-jobs-logs.1").contains("\\-\\-follow"));

@@ -1,10 +1,11 @@
 //! `vctl platform`: who has which role everywhere, and what each user may have.
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{Member, Platform, Quota};
 
 use super::{
-    Client, Global,
+    Client, Global, completion,
     error::CliError,
     output::{Output, show, table},
     project::{Who, set},
@@ -26,7 +27,7 @@ enum Action {
         #[command(flatten)]
         who: Who,
         /// viewer, developer, maintainer, admin, auditor, platform-admin, or a role of your own
-        #[arg(long)]
+        #[arg(long, add = ArgValueCandidates::new(completion::roles))]
         role: String,
         #[command(flatten)]
         print: Output,

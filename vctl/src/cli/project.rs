@@ -1,7 +1,7 @@
 //! `vctl project`.
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use vctl_api::rest::{
     CreateProject, EnvironmentQuota, LimitHolder, LimitUnit, Member, MemberKind, Page, Project, ProjectSettings, Quota,
     QuotaUsage,
@@ -61,7 +61,7 @@ enum Action {
         #[command(flatten)]
         who: Who,
         /// viewer, developer, maintainer, admin, or a role of your own
-        #[arg(long)]
+        #[arg(long, add = ArgValueCandidates::new(completion::roles))]
         role: String,
         #[command(flatten)]
         print: Output,
@@ -90,7 +90,7 @@ struct Settings {
     #[arg(long)]
     title: Option<String>,
     /// Allow this template; may be given several times [default: all]
-    #[arg(long = "allow-template", value_name = "TEMPLATE")]
+    #[arg(long = "allow-template", value_name = "TEMPLATE", add = ArgValueCompleter::new(completion::templates))]
     templates: Vec<String>,
     /// Allow images like this in its environments, with * for any text, such as docker.io/library/*; may be given several times [default: all]
     #[arg(long = "allow-image", value_name = "PATTERN")]
@@ -99,7 +99,7 @@ struct Settings {
     #[arg(long = "allow-worker", value_name = "PATTERN")]
     workers: Vec<String>,
     /// Allow this registered resource; may be given several times [default: all]
-    #[arg(long = "allow-resource", value_name = "RESOURCE")]
+    #[arg(long = "allow-resource", value_name = "RESOURCE", add = ArgValueCandidates::new(completion::resources))]
     resources: Vec<String>,
     /// Most environments
     #[arg(long, value_name = "N")]
@@ -194,13 +194,13 @@ impl Settings {
 #[group(required = true, multiple = false)]
 pub(super) struct Who {
     /// A user, by email address or id
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::people))]
     user: Option<String>,
     /// Everybody in this group of the identity provider
     #[arg(long)]
     group: Option<String>,
     /// Everybody in this team
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(completion::teams))]
     team: Option<String>,
 }
 

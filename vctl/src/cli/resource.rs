@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{self, AddResource, Page, ProbeResult, ResourceKind};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, print, show, table, visible},
     password,
@@ -73,6 +75,7 @@ struct List {
 #[derive(Debug, Args)]
 struct Name {
     /// Name of the resource
+    #[arg(add = ArgValueCandidates::new(completion::resources))]
     name: String,
 }
 

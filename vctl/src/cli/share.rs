@@ -19,6 +19,7 @@ pub(crate) struct Share {
     #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// The user, by email address or id
+    #[arg(add = ArgValueCandidates::new(completion::people))]
     user: String,
     /// They see what is in it, and change nothing
     #[arg(long)]

@@ -1,11 +1,13 @@
 //! `vctl team` and `vctl role`.
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{Page, Quota, Role, RoleSettings, Team, TeamSettings};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Output, print, show, table},
 };
@@ -24,12 +26,13 @@ enum TeamAction {
     /// Make a team, or say anew who is in it
     Set {
         /// Name: lower-case letters, digits and '-'
+        #[arg(add = ArgValueCandidates::new(completion::teams))]
         name: String,
         /// One line for lists
         #[arg(long, default_value = "")]
         title: String,
         /// A user, by email address or id; may be given several times
-        #[arg(long = "user", value_name = "USER")]
+        #[arg(long = "user", value_name = "USER", add = ArgValueCandidates::new(completion::people))]
         users: Vec<String>,
         /// A group of the identity provider; may be given several times
         #[arg(long = "group", value_name = "GROUP")]
@@ -52,6 +55,7 @@ enum TeamAction {
     /// Delete a team that is a member of nothing
     Delete {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::teams))]
         name: String,
     },
 }
@@ -102,6 +106,7 @@ enum RoleAction {
     /// Make a role, or say anew what it allows
     Set {
         /// Name: lower-case letters, digits and '-'
+        #[arg(add = ArgValueCandidates::new(completion::roles))]
         name: String,
         /// One line for lists
         #[arg(long, default_value = "")]
@@ -115,6 +120,7 @@ enum RoleAction {
     /// Delete a role that nobody has
     Delete {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::roles))]
         name: String,
     },
 }

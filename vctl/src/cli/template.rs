@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 use serde::Serialize;
 use vctl_api::rest::{EnvironmentKind, Page, PublishTemplate, TemplateVersion};
@@ -21,6 +22,7 @@ use crate::renderer::renderer;
 use super::{
     Client, Global,
     client::segment,
+    completion,
     create::pair,
     error::CliError,
     output::{Format, age, print, show, table},
@@ -88,6 +90,7 @@ struct Publish {
 #[derive(Debug, Args)]
 struct List {
     /// Name of the template
+    #[arg(add = ArgValueCompleter::new(completion::templates))]
     name: String,
     /// How to print them
     #[arg(long, short, value_enum, default_value_t)]

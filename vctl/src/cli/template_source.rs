@@ -1,14 +1,16 @@
 //! `vctl template source` and `vctl template sync`: Git repositories that templates come from.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{AddTemplateSource, Page, Period, TemplateSource};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, age, print, show, table},
     password,
@@ -61,6 +63,9 @@ struct Add {
     /// Read the password or token from the first line of standard input
     #[arg(long)]
     password_stdin: bool,
+    /// Authority (PEM) that signed the certificate of its server [default: those of the server's machine]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +78,7 @@ struct List {
 #[derive(Debug, Args)]
 struct Remove {
     /// Name of the repository
+    #[arg(add = ArgValueCandidates::new(completion::template_sources))]
     name: String,
 }
 
@@ -80,6 +86,7 @@ struct Remove {
 #[derive(Debug, Args)]
 pub(crate) struct Sync {
     /// Name of the repository; all when nothing is said
+    #[arg(add = ArgValueCandidates::new(completion::template_sources))]
     name: Option<String>,
     /// How to print it
     #[arg(long, short, value_enum, default_value_t)]
@@ -111,10 +118,15 @@ impl Source {
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
         let password = password::from_stdin(self.password_stdin)?;
+        let ca_bundle = match &self.ca_file {
+            Some(file) => fs::read_to_string(file).map_err(CliError::file(file))?,
+            None => String::new(),
+        };
         let Self { name, url, branches, tags, path, every, take_over, user, .. } = self;
         let all = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
         let (branches, tags) = (all(branches), all(tags));
-        let request = AddTemplateSource { name, url, path, branches, tags, every, take_over, user, password };
+        let request =
+            AddTemplateSource { name, url, path, branches, tags, every, take_over, user, password, ca_bundle };
         let added: TemplateSource = client.post("template-sources", &request).await?;
         print(&format!("template source {0} is registered; look at it: vctl template sync {0}\n", added.name))
     }

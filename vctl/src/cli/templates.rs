@@ -1,7 +1,7 @@
 //! `vctl templates`.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use vctl_api::rest::{Page, Parameter, ParameterType, Template};
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct Templates {
     /// Show this one with its parameters
-    #[arg(add = ArgValueCandidates::new(completion::templates))]
+    #[arg(add = ArgValueCompleter::new(completion::templates))]
     name: Option<String>,
     /// How to print them
     #[arg(long, short, value_enum, default_value_t)]

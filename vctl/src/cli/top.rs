@@ -1,11 +1,13 @@
 //! `vctl top`.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{CurrentUsage, Page, Period, UsagePoint, UsageSeries};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, bytes, show, table},
 };
@@ -14,6 +16,7 @@ use super::{
 #[derive(Debug, Args)]
 pub(crate) struct Top {
     /// Environment; without one, the last minute of all of them
+    #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: Option<String>,
     /// Begin so long ago, at most 24h
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "name")]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use vctl_api::rest::{Job, UpdateEnvironment, UpdatePreview};
 
 use super::{
@@ -43,7 +43,7 @@ pub(crate) struct Set {
     #[arg(add = ArgValueCandidates::new(completion::environments))]
     name: String,
     /// Parameters; NAME= without a value takes one back to the template's default
-    #[arg(required = true, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(required = true, value_name = "NAME=VALUE", value_parser = pair, add = ArgValueCompleter::new(completion::parameters))]
     parameters: Vec<(String, String)>,
     #[command(flatten)]
     options: Options,
@@ -59,7 +59,7 @@ pub(crate) struct Upgrade {
     #[arg(long, value_name = "VERSION", default_value = "stable")]
     to: String,
     /// A parameter of the template; may be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair, add = ArgValueCompleter::new(completion::parameters))]
     set: Vec<(String, String)>,
     #[command(flatten)]
     options: Options,

@@ -1,12 +1,14 @@
 //! `vctl user`.
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{self, ChangeUser, Page};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, age, print, show, table},
 };
@@ -30,16 +32,19 @@ enum Command {
     /// Let nothing of somebody count from now on: sessions, logins, keys, tokens
     Disable {
         /// Id of the user
+        #[arg(add = ArgValueCandidates::new(completion::users))]
         id: String,
     },
     /// Let somebody in again
     Enable {
         /// Id of the user
+        #[arg(add = ArgValueCandidates::new(completion::users))]
         id: String,
     },
     /// Remove somebody with everything by which they could come in
     Delete {
         /// Id of the user
+        #[arg(add = ArgValueCandidates::new(completion::users))]
         id: String,
     },
 }

@@ -3,11 +3,13 @@
 use std::io::Read;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{Delivery, Page, Webhook, WebhookSettings};
 
 use super::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Output, print, show, table},
 };
@@ -26,6 +28,7 @@ enum Action {
     /// Make a webhook, or say anew what it is; prints the secret that is made for a new one
     Set {
         /// Name: lower-case letters, digits and '-'
+        #[arg(add = ArgValueCandidates::new(completion::webhooks))]
         name: String,
         /// Its address: https://HOST/PATH
         #[arg(long)]
@@ -34,7 +37,7 @@ enum Action {
         #[arg(long = "event", value_name = "EVENT")]
         events: Vec<String>,
         /// Only of this project; may be given several times
-        #[arg(long = "project", value_name = "PROJECT")]
+        #[arg(long = "project", value_name = "PROJECT", add = ArgValueCandidates::new(completion::projects))]
         projects: Vec<String>,
         /// Read the secret that bodies are signed with from standard input
         #[arg(long)]
@@ -43,11 +46,13 @@ enum Action {
     /// Send it something, to see whether it arrives
     Test {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::webhooks))]
         name: String,
     },
     /// Delete a webhook
     Delete {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::webhooks))]
         name: String,
     },
 }

@@ -138,9 +138,13 @@ impl Session {
 
     /// Runs everything; fewer commands than `least` mean that the document was not read.
     pub(super) fn run(&mut self, blocks: &[Block], least: usize) -> Result<()> {
+        let before = self.done;
         for block in blocks.iter().filter(|block| !block.not_run) {
             if let Some(file) = &block.file {
-                fs::write(self.real(file), self.real(&block.text))?;
+                // A path that is not absolute is one in the operator's home.
+                let path = self.home(None)?.join(self.real(file));
+                fs::create_dir_all(path.parent().context("a directory")?)?;
+                fs::write(path, self.real(&block.text))?;
                 continue;
             }
             for step in &block.commands {
@@ -151,7 +155,7 @@ impl Session {
             }
             ensure!(!block.commands.is_empty(), "line {}: a block without commands", block.line);
         }
-        ensure!(self.done >= least, "only {} commands", self.done);
+        ensure!(self.done - before >= least, "only {} commands", self.done - before);
         Ok(())
     }
 

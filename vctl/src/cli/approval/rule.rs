@@ -1,6 +1,7 @@
 //! `vctl approval rule`.
 
 use clap::{Args, Subcommand};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use vctl_api::rest::{
     ApprovalOperation, ApprovalRule, ApprovalRuleSettings, Approvers, EnvironmentKind, LargerThan, Page, Period,
 };
@@ -8,6 +9,7 @@ use vctl_api::rest::{
 use super::said;
 use crate::cli::{
     client::{Client, segment},
+    completion,
     create::kind,
     error::CliError,
     output::{Output, show, table},
@@ -34,6 +36,7 @@ enum Action {
     /// Delete a rule
     Delete {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(completion::approval_rules))]
         name: String,
         #[command(flatten)]
         of: Of,
@@ -43,7 +46,7 @@ enum Action {
 #[derive(Debug, Args)]
 struct Of {
     /// A rule of this project, which its administrators set [default: a rule of the platform]
-    #[arg(long, value_name = "PROJECT")]
+    #[arg(long, value_name = "PROJECT", add = ArgValueCandidates::new(completion::projects))]
     project: Option<String>,
 }
 
@@ -67,10 +70,10 @@ struct Set {
     #[arg(long, default_value = "")]
     title: String,
     /// Only in this project; may be given several times
-    #[arg(long = "in", value_name = "PROJECT", conflicts_with = "project")]
+    #[arg(long = "in", value_name = "PROJECT", conflicts_with = "project", add = ArgValueCandidates::new(completion::projects))]
     projects: Vec<String>,
     /// Only of this template; may be given several times
-    #[arg(long = "template", value_name = "TEMPLATE")]
+    #[arg(long = "template", value_name = "TEMPLATE", add = ArgValueCompleter::new(completion::templates))]
     templates: Vec<String>,
     /// Only environments of this kind: mocked or real
     #[arg(long, value_parser = kind)]

@@ -217,7 +217,8 @@ async fn job_log(global: &Global, page: u64, id: &str, news: &News) -> Result<()
         last = job.log.last().cloned().or(last);
         match job.state {
             JobState::Failed => return Err(CliError::Failed(job.error)),
-            JobState::Succeeded | JobState::Cancelled => return Ok(()),
+            JobState::Cancelled => return Err(CliError::Failed("the job was cancelled".to_owned())),
+            JobState::Succeeded => return Ok(()),
             JobState::Pending | JobState::Running => {}
         }
         job = client.get(&format!("{path}?changedAfter={}", job.revision)).await?;

@@ -83,6 +83,14 @@ async fn perform(global: &Global, request: Request) -> Result<Data, CliError> {
             let _: Environment = lifecycle(&client()?, &name, "wake").await?;
             format!("environment {name} wakes up")
         }
+        Request::Cancel(id) => {
+            let _: Job = client()?.post(&format!("jobs/{}/cancel", segment(&id)), &serde_json::json!({})).await?;
+            format!("job {id} is told to stop")
+        }
+        Request::Resume(id) => {
+            let job: Job = client()?.post(&format!("jobs/{}/resume", segment(&id)), &serde_json::json!({})).await?;
+            format!("job {} does again what {id} was at", job.id)
+        }
         Request::Apply(draft) => return edit::apply(global, draft).await,
         Request::Delete(_) | Request::Show { .. } | Request::Open { .. } | Request::Close => {
             return Err(CliError::Usage("this cannot be done".to_owned()));

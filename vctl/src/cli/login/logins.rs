@@ -1,12 +1,14 @@
 //! `vctl login list` and `vctl login revoke`: on which machines somebody is signed in.
 
 use clap::Subcommand;
+use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use vctl_api::rest::{ClientLogin, Page};
 
 use crate::cli::{
     Client, Global,
     client::segment,
+    completion,
     error::CliError,
     output::{Format, age, print, show, table},
 };
@@ -27,6 +29,7 @@ pub(crate) enum Logins {
     /// End a login at once: its machine has to sign in again
     Revoke {
         /// Its id, as the list shows it
+        #[arg(add = ArgValueCandidates::new(completion::logins))]
         id: String,
     },
 }
