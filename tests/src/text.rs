@@ -71,9 +71,11 @@ impl Table {
     fn of(line: &str) -> Option<Self> {
         static CELL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\S+(?: \S+)*").ok());
         let cells: Vec<_> = CELL.as_ref()?.find_iter(line).collect();
+        // As in `MEMORY(bytes)`, a unit may be small.
         let upper = |text: &str| {
-            text.chars().next().is_some_and(|c| c.is_ascii_uppercase())
-                && text.chars().all(|c| c.is_ascii_uppercase() || " ()-:%".contains(c))
+            let name = text.split('(').next().unwrap_or_default();
+            name.starts_with(|c: char| c.is_ascii_uppercase())
+                && name.chars().all(|c| c.is_ascii_uppercase() || " -:%".contains(c))
         };
         let of_get = cells.len() > 1 && indentation(line) == 0 && cells.iter().all(|cell| upper(cell.as_str()));
         let of_describe = cells.len() > 2 && indentation(line) > 0 && cells.iter().any(|cell| cell.as_str() == "Age");
@@ -123,6 +125,7 @@ mod tests {
                      web-<hash>-<id>  1/1  Running  0  <age>  <ip>\n\
                      db  0/1  Error  2 (<age> ago)  <age>  <none>\n";
         assert_eq!(normal(table), named);
+        assert_eq!(normal("NAME   CPU(cores)\nweb    500m\n"), "NAME  CPU(cores)\nweb  500m\n");
         let events = "Events:\n\
                       \x20 Type    Reason     Age                From     Message\n\
                       \x20 ----    ------     ----               ----     -------\n\
