@@ -79,7 +79,7 @@ impl Table {
         };
         let of_get = cells.len() > 1 && indentation(line) == 0 && cells.iter().all(|cell| upper(cell.as_str()));
         let of_describe = cells.len() > 2 && indentation(line) > 0 && cells.iter().any(|cell| cell.as_str() == "Age");
-        let ages = ["AGE", "Age", "LAST SEEN", "LAST SCHEDULE", "DURATION", "RESTARTS"];
+        let ages = ["AGE", "Age", "LAST SEEN", "LAST SCHEDULE", "DURATION", "RESTARTS", "WINDOW"];
         (of_get || of_describe).then(|| Self {
             indentation: indentation(line),
             columns: cells.iter().map(|cell| (cell.start(), ages.contains(&cell.as_str()))).collect(),
