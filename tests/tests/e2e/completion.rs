@@ -140,20 +140,25 @@ fn tab_completes_in_bash_and_zsh() -> Result<()> {
         tmux.until("the next shell", |s| s.trim_end() != "$" && !s.trim_end().ends_with(start))?;
         tmux.line(set_up)?;
         tmux.until("its prompt", |s| s.trim_end() == prompt.trim_end())?;
+        let again = || -> Result<()> {
+            tmux.keys(&["C-c"])?;
+            // What is typed before the shell has taken the interrupt is thrown away in part.
+            tmux.until("the next prompt", |s| {
+                s.trim_end().lines().last().is_some_and(|l| l.trim_end() == prompt.trim_end())
+            })?;
+            tmux.line("clear")?;
+            tmux.until("an empty line", |s| s.trim_end() == prompt.trim_end()).map(drop)
+        };
         let completes = |typed: &str, whole: &str| -> Result<()> {
             tmux.keys(&[typed, "Tab"])?;
             let line = format!("{prompt}{whole}");
             tmux.until(&line, |s| s.lines().any(|l| l.trim_end() == line))?;
-            tmux.keys(&["C-c"])?;
-            tmux.line("clear")?;
-            tmux.until("an empty line", |s| s.trim_end() == prompt.trim_end()).map(drop)
+            again()
         };
         // Two that begin alike are both shown.
         tmux.keys(&["vctl get al", "Tab", "Tab"])?;
         tmux.until("both names", |s| s.contains("alpha") && s.contains("alto"))?;
-        tmux.keys(&["C-c"])?;
-        tmux.line("clear")?;
-        tmux.until("an empty line", |s| s.trim_end() == prompt.trim_end())?;
+        again()?;
         completes("vctl get alp", "vctl get alpha")?;
         completes("vctl create x --template app@be", "vctl create x --template app@beta")?;
         completes("vctl create x --template=bla", "vctl create x --template=blank")?;

@@ -97,8 +97,12 @@ impl Test {
         command.envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
         let terminal = finish(command)?;
         ensure!(terminal.code == 4, "{terminal:?}");
-        // The end of what `script` reads is typed into the terminal, which may show it.
-        self.golden.check("exec-terminal", &terminal.stdout.replace("^@", ""))
+        // The end of what `script` reads is typed into the terminal, which may show it. When the process ends in the moment in which that is
+        // passed on, Podman writes its own failure into the terminal: a fault that is known (docs/compatibility.md).
+        let shown = terminal.stdout.replace("^@", "");
+        let own: String =
+            shown.split_inclusive('\n').filter(|line| !line.starts_with("Error: read unixpacket ")).collect();
+        self.golden.check("exec-terminal", &own)
     }
 
     fn cp(&self) -> Result<()> {
