@@ -155,8 +155,9 @@ fn tab_completes_in_bash_and_zsh() -> Result<()> {
             tmux.until(&line, |s| s.lines().any(|l| l.trim_end() == line))?;
             again()
         };
-        // Two that begin alike are both shown.
-        tmux.keys(&["vctl get al", "Tab", "Tab"])?;
+        // Two that begin alike are both shown: by bash when tab is pressed again, by zsh at once, which would still look for them at the next key.
+        let tabs: &[&str] = if prompt == "bash> " { &["vctl get al", "Tab", "Tab"] } else { &["vctl get al", "Tab"] };
+        tmux.keys(tabs)?;
         tmux.until("both names", |s| s.contains("alpha") && s.contains("alto"))?;
         again()?;
         completes("vctl get alp", "vctl get alpha")?;
