@@ -3,7 +3,6 @@
 use std::{
     fs::OpenOptions,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -172,7 +171,11 @@ impl Session<'_> {
     /// Writes a file that nobody else can read.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
         let path = self.home.path().join(name);
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?.write_all(bytes)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&path)?.write_all(bytes)?;
         Ok(path)
     }
 

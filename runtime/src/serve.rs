@@ -33,7 +33,7 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
+    net::TcpListener,
     sync::Semaphore,
 };
 use tokio_rustls::TlsAcceptor;
@@ -255,7 +255,8 @@ impl Server {
     }
 
     /// Accepts connections of a unix socket until the tasks are told to stop.
-    pub fn listen_unix(&self, listener: UnixListener) {
+    #[cfg(unix)]
+    pub fn listen_unix(&self, listener: tokio::net::UnixListener) {
         let server = self.clone();
         self.tasks.spawn_until_stopped("unix listener", async move {
             loop {
@@ -416,14 +417,15 @@ pub async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn bind_unix(path: &Path) -> Result<UnixListener, String> {
+#[cfg(unix)]
+pub fn bind_unix(path: &Path) -> Result<tokio::net::UnixListener, String> {
     use std::os::unix::fs::PermissionsExt as _;
     match std::fs::remove_file(path) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(format!("cannot remove the old socket {}: {e}", path.display())),
     }
-    let listener = UnixListener::bind(path).map_err(|e| format!("cannot listen on {}: {e}", path.display()))?;
+    let listener = tokio::net::UnixListener::bind(path).map_err(|e| format!("cannot listen on {}: {e}", path.display()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .map_err(|e| format!("cannot restrict {}: {e}", path.display()))?;
     Ok(listener)

@@ -19,6 +19,7 @@ mod contexts;
 mod create;
 mod dash;
 mod delete;
+mod directories;
 mod error;
 mod extend;
 mod get;
@@ -80,9 +81,7 @@ impl Global {
         if let Some(dir) = &self.data_dir {
             return Ok(dir.clone());
         }
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        absolute("XDG_DATA_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        directories::data()
             .map(|base| base.join("vctl"))
             .ok_or_else(|| CliError::Usage("neither HOME nor XDG_DATA_HOME is set: say --data-dir DIR".to_owned()))
     }

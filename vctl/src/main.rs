@@ -1,33 +1,12 @@
 //! The binary: the command line, and the wiring of the services. Nothing else.
 
-mod agent;
-mod audit;
-mod certificates;
 mod cli;
-mod data_dir;
-mod down;
-mod file_limit;
-mod limits;
-mod local_worker;
-mod measured;
-mod planes;
-mod platform_tokens;
-mod pod_streams;
-mod renderer;
-mod router;
-mod signals;
-mod store;
-mod traces;
-mod up;
-mod virtual_api;
+#[cfg(target_os = "linux")]
+mod server;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-
-/// A request is hundreds of small allocations on whichever thread serves it, and most are freed on the same one.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Developer self-service for virtual Kubernetes clusters.
 #[derive(Debug, Parser)]
@@ -41,18 +20,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the platform in the foreground
-    Up(up::Up),
-    /// Run the agent of a worker
-    Agent(agent::Agent),
-    /// Stop the platform of a data dir and everything it runs
-    Down(down::Down),
-    // Renders one template for the server.
-    #[command(name = vctl_portal::templates::renderer::COMMAND, hide = true)]
-    Renderer,
-    // Sets limits and becomes another program.
-    #[command(name = vctl_portal::commands::LIMITED, hide = true)]
-    Limited(renderer::Limited),
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    Server(server::Command),
     #[command(flatten)]
     Client(cli::Command),
 }
@@ -62,15 +32,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let cli = parse();
-    if let Command::Agent(command) = &cli.command
-        && let Err(e) = command.enter()
-    {
-        return failed(&e);
-    }
-    match &cli.command {
-        Command::Renderer => return done(renderer::run()),
-        Command::Limited(command) => return done(command.run()),
-        _ => {}
+    #[cfg(target_os = "linux")]
+    if let Command::Server(command) = &cli.command {
+        match command.alone() {
+            Ok(false) => {}
+            finished => return done(finished.map(|_| ())),
+        }
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -78,11 +45,8 @@ fn main() -> ExitCode {
     };
     runtime.block_on(async {
         match cli.command {
-            Command::Up(command) => done(command.run(&cli.global).await),
-            Command::Agent(command) => done(command.run().await),
-            Command::Down(command) => done(command.run(&cli.global).await),
-            // Done above, without threads.
-            Command::Renderer | Command::Limited(_) => ExitCode::SUCCESS,
+            #[cfg(target_os = "linux")]
+            Command::Server(command) => done(command.run(&cli.global).await),
             Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
         }
     })
@@ -98,6 +62,7 @@ fn parse() -> Cli {
     Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|e| e.exit())
 }
 
+#[cfg(target_os = "linux")]
 fn done(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

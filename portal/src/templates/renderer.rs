@@ -6,9 +6,8 @@
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
-    os::unix::process::ExitStatusExt as _,
     path::PathBuf,
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -131,7 +130,7 @@ impl Renderer {
             Err(_) => return Err(failed(format!("takes longer than {} s to render", TIME_LIMIT.as_secs()))),
         };
         if !output.status.success() {
-            return Err(failed(match output.status.signal() {
+            return Err(failed(match signal(output.status) {
                 Some(SIGXCPU | SIGKILL) => format!("takes more than {PROCESSOR_LIMIT} s of a processor to render"),
                 Some(SIGSEGV) => "nests too deeply to be rendered".to_owned(),
                 Some(SIGABRT) => format!(
@@ -144,6 +143,17 @@ impl Renderer {
         serde_json::from_slice(&output.stdout)
             .map_err(|e| failed(format!("was rendered to what cannot be read: {e}")))?
     }
+}
+
+/// The signal that ended a process, where there are signals.
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: ExitStatus) -> Option<i32> {
+    None
 }
 
 const SIGABRT: i32 = 6;

@@ -59,7 +59,8 @@ impl Connect {
 }
 
 fn shell() -> OsString {
-    std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into())
+    let (variable, usual) = if cfg!(windows) { ("COMSPEC", "cmd.exe") } else { ("SHELL", "/bin/sh") };
+    std::env::var_os(variable).filter(|s| !s.is_empty()).unwrap_or_else(|| usual.into())
 }
 
 /// Waits for the command. The terminal sends ctrl-c to it as well as to us: it decides what that means. A request to end is passed on.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use vctl_api::rest::TokenResponse;
 
 use super::{
+    directories,
     error::CliError,
     kubeconfig::{Lock, write_private},
 };
@@ -49,9 +50,7 @@ pub(crate) struct Entry {
 
 /// Where the contexts are kept.
 pub(crate) fn config_file() -> Result<PathBuf, CliError> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    absolute("XDG_CONFIG_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+    directories::config()
         .map(|base| base.join("vctl").join("config.yaml"))
         .ok_or_else(|| CliError::Usage("neither HOME nor XDG_CONFIG_HOME is set: set one of them".to_owned()))
 }

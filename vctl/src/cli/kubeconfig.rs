@@ -12,7 +12,7 @@ use clap_complete::ArgValueCandidates;
 use serde_yaml::{Mapping, Value};
 use vctl_api::rest::{self, CreateEnvironmentToken, EnvironmentToken};
 
-use super::{Client, Global, client::segment, completion, error::CliError, output::print};
+use super::{Client, Global, client::segment, completion, directories, error::CliError, output::print};
 
 /// How often, and with what pause, a locked kubeconfig is tried.
 const LOCK_TRIES: usize = 50;
@@ -97,9 +97,9 @@ pub(super) fn own_kubeconfig() -> Result<PathBuf, CliError> {
     {
         return Ok(first);
     }
-    let home = std::env::var_os("HOME").filter(|h| !h.is_empty());
+    let home = directories::home();
     let home = home.ok_or_else(|| CliError::Usage("HOME is not set: set it or KUBECONFIG".to_owned()))?;
-    Ok(PathBuf::from(home).join(".kube").join("config"))
+    Ok(home.join(".kube").join("config"))
 }
 
 /// Which context is the current one after a merge.

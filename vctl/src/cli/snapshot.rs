@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -66,7 +65,9 @@ pub(super) async fn save(client: &Client, path: &str, file: &Path) -> Result<Bac
 async fn download(client: &Client, path: &str, partial: &Path) -> Result<Backup, CliError> {
     // Secrets are in it.
     let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(partial).map_err(CliError::file(partial))?;
     client.download(path, |piece| file.write_all(piece).map_err(CliError::file(partial))).await?;
     file.sync_all().map_err(CliError::file(partial))?;

@@ -13,11 +13,10 @@ use vctl_api::rest::{EnvironmentKind, Page, PublishTemplate, TemplateVersion};
 use vctl_portal::templates::{
     TemplateError, catalog, inspect, parameters,
     render::{self, Input},
+    renderer::Renderer,
     schema,
     source::{self, Files},
 };
-
-use crate::renderer::renderer;
 
 use super::{
     Client, Global,
@@ -127,6 +126,14 @@ impl Finding {
         };
         format!("{}{place}: {}: {}\n", directory.join(&self.file).display(), self.severity, self.message)
     }
+}
+
+/// What renders: a process with limits, as for the server, where limits can be set.
+fn renderer() -> Renderer {
+    #[cfg(target_os = "linux")]
+    return crate::server::renderer();
+    #[cfg(not(target_os = "linux"))]
+    Renderer::new(None)
 }
 
 fn read(directory: &Path) -> Result<(String, Files), CliError> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use vctl_api::rest::{CreateEnvironmentToken, EnvironmentToken};
 
-use super::{Client, Global, client::segment, error::CliError, kubeconfig::write_private, output::print};
+use super::{Client, Global, client::segment, directories, error::CliError, kubeconfig::write_private, output::print};
 
 /// A kept token is used until so long before its end.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
@@ -71,8 +71,7 @@ fn keep(file: &std::path::Path, kept: &Kept) -> Result<(), CliError> {
 
 /// Where a token is kept; none without a home.
 fn cache_file(server: &str, environment: &str) -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    let base = directories::cache()?;
     let name = hex::encode(&Sha256::digest(format!("{server}\n{environment}"))[..16]);
     Some(base.join("vctl").join("tokens").join(format!("{name}.json")))
 }

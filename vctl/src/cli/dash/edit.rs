@@ -1,7 +1,12 @@
 //! Changing an object in the person's editor: what the server would store is shown before it is stored, and what somebody else has
 //! changed meanwhile is never overwritten.
 
-use std::{ffi::OsString, fs, io, process::Stdio};
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    path::Path,
+    process::Stdio,
+};
 
 use serde_json::Value;
 use vctl_tui::model::{Data, Draft, Object, Review};
@@ -107,18 +112,37 @@ fn parse(text: &str) -> Result<Value, String> {
     if value.is_object() { Ok(value) } else { Err("it is no object".to_owned()) }
 }
 
+const USUAL_EDITOR: &str = if cfg!(windows) { "notepad" } else { "vi" };
+
+/// Runs an editor on a file. As for git and kubectl, it may be a command with arguments.
+#[cfg(unix)]
+fn editor_of(editor: &OsStr, file: &Path) -> tokio::process::Command {
+    let mut script = editor.to_owned();
+    script.push(" \"$1\"");
+    let mut command = tokio::process::Command::new("/bin/sh");
+    command.arg("-c").arg(script).arg("sh").arg(file);
+    command
+}
+
+#[cfg(not(unix))]
+fn editor_of(editor: &OsStr, file: &Path) -> tokio::process::Command {
+    // A program whose path has spaces is one word.
+    let text = editor.to_string_lossy();
+    let mut words = if Path::new(editor).is_file() { vec![&*text] } else { text.split_whitespace().collect() };
+    let program = if words.is_empty() { USUAL_EDITOR } else { words.remove(0) };
+    let mut command = tokio::process::Command::new(program);
+    command.args(words).arg(file);
+    command
+}
+
 /// Runs the editor on a text; what it has become.
 async fn edit(text: &str) -> Result<String, CliError> {
     let mut file = tempfile(text)?;
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
-    let editor = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| OsString::from("vi"));
-    // As git and kubectl do: it may be a command with arguments.
-    let mut script = editor.clone();
-    script.push(" \"$1\"");
-    let mut command = tokio::process::Command::new("/bin/sh");
-    command.arg("-c").arg(script).arg("sh").arg(&file.0);
+    let editor = variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| OsString::from(USUAL_EDITOR));
+    let mut command = editor_of(&editor, &file.0);
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-    let status = command.status().await.map_err(CliError::file("/bin/sh"))?;
+    let status = command.status().await.map_err(CliError::file(&editor))?;
     if !status.success() {
         return Err(CliError::Failed(format!("{} ended with {status}: nothing was changed", editor.display())));
     }

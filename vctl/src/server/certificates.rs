@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use vctl_runtime::pki::{Authority, Identity, PkiError, Validity};
 use vctl_vcluster::config::IN_CLUSTER_NAMES;
 
-use crate::data_dir::{DataDir, write_private};
+use super::data_dir::{DataDir, write_private};
 
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(87600);
 /// Issued anew at every start, and at two thirds of this.

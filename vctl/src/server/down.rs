@@ -11,7 +11,8 @@ use nix::{
 };
 use vctl_store::DirectoryLock;
 
-use crate::{cli::Global, data_dir::DataDir, local_worker};
+use super::{data_dir::DataDir, local_worker};
+use crate::cli::Global;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +42,7 @@ impl Down {
 async fn tear_down(state_dir: &Path) -> Result<()> {
     let mut command = tokio::process::Command::new(std::env::current_exe().context("finding this program")?);
     command.args(["agent", "--name", "local", "--log", "warn", "--teardown", "--state-dir"]).arg(state_dir);
-    if let Some(netns) = crate::agent::netns_of(state_dir).filter(|name| Path::new("/run/netns").join(name).exists()) {
+    if let Some(netns) = super::agent::netns_of(state_dir).filter(|name| Path::new("/run/netns").join(name).exists()) {
         command.args(["--netns", &netns]);
     }
     let status = command.status().await.context("starting the clean-up of the worker")?;

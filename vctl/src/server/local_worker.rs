@@ -14,7 +14,7 @@ use vctl_agent::PodCidr;
 use vctl_runtime::tasks::Tasks;
 use vctl_syncer::hub::Hub;
 
-use crate::data_dir::write_private;
+use super::data_dir::write_private;
 
 /// How long a join token is valid.
 const TOKEN_LIFETIME: Duration = Duration::from_mins(10);

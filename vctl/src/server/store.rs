@@ -13,7 +13,7 @@ use vctl_store::{
     StoreOptions, Tenant,
 };
 
-use crate::data_dir::DataDir;
+use super::data_dir::DataDir;
 
 // No doc comment: it would become the help text of whoever flattens it in.
 #[derive(Debug, Args)]

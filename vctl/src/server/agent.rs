@@ -22,7 +22,7 @@ use vctl_runtime::{
     telemetry::{self, LogFormat},
 };
 
-use crate::{signals::Signals, traces::TracesArgs};
+use super::{signals::Signals, traces::TracesArgs};
 
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 /// In the state directory: the network namespace that the agent lives in.

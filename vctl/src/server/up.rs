@@ -28,10 +28,9 @@ use vctl_vcluster::{
     controllers::Controllers,
 };
 
-use crate::{
+use super::{
     audit::{self, AuditMode, ToPortal},
     certificates::Certificates,
-    cli::Global,
     data_dir::{DataDir, write_private},
     file_limit,
     limits::Limits,
@@ -46,6 +45,7 @@ use crate::{
     traces::TracesArgs,
     virtual_api::NodeApi,
 };
+use crate::cli::Global;
 
 /// Name of the local worker and of its Node.
 const WORKER: &str = "local";
