@@ -6,6 +6,7 @@ mod front;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -21,7 +22,19 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// # Errors
 /// There is none.
 pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    // Below those that the kernel gives to whoever names none: nobody gets it before the server has it. Tests of other processes begin
+    // elsewhere.
+    const PORTS: std::ops::Range<u32> = 12_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    for _ in PORTS {
+        let next = std::process::id().wrapping_mul(97).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(PORTS.start + next % (PORTS.end - PORTS.start))?;
+        // On every address: a server may want another than that of the loopback device.
+        if std::net::TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port between {} and {} is free", PORTS.start, PORTS.end)
 }
 
 /// A certificate that vouches for itself, and its key, as files.
