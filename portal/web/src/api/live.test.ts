@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, test } from "vitest";
-import { apply } from "./live";
-import type { Pages } from "./paged";
+import { apply, withJobInPages } from "./live";
+import type { Pages, Query } from "./paged";
 import type { Environment, Job } from "./types";
 
 const environment = (name: string, more: Partial<Environment> = {}): Environment => ({
@@ -64,4 +64,22 @@ test("what is shown of approvals is read again when one of them has changed", ()
   apply(cache, { kind: "approval", id: "1", state: "Approved" });
   const stale = (key: unknown[]): boolean | undefined => cache.getQueryState(key)?.isInvalidated;
   expect([stale(["approvals", { view: "mine" }]), stale(["approval", "1"]), stale(["approval", "2"])]).toEqual([true, true, false]);
+});
+
+test("a job that is told late stands where it belongs", () => {
+  const job = (id: string, more: Partial<Job> = {}): Job => ({ id, environment: "a", operation: "create", state: "failed", attempt: 1, steps: [], createdAt: "", finishedAt: null, error: "", revision: 1, ...more });
+  const ids = (asked: Query, rows: Job[][], next: string | undefined, told: Job): string[][] | undefined => {
+    const pages = rows.map((items, at) => ({ items, ...(at < rows.length - 1 ? { next: "more" } : next === undefined ? {} : { next }) }));
+    return withJobInPages({ pages, pageParams: rows.map(() => "") }, told, asked)?.pages.map((page) => page.items.map((each) => each.id));
+  };
+  const [newest, page] = [{ sort: "-id" }, [[job("9"), job("7")], [job("4")]]];
+  expect(ids(newest, page, undefined, job("8")), "between two").toEqual([["9", "8", "7"], ["4"]]);
+  expect(ids(newest, page, undefined, job("5")), "between two pages").toEqual([["9", "7"], ["5", "4"]]);
+  expect(ids(newest, page, undefined, job("3")), "behind the last of all").toEqual([["9", "7"], ["4", "3"]]);
+  expect(ids(newest, page, "more", job("3")), "on a page that was not read yet").toEqual([["9", "7"], ["4"]]);
+  expect(ids(newest, [[]], undefined, job("3")), "the first").toEqual([["3"]]);
+  const searched = { sort: "-id", q: "billing" };
+  expect(ids(searched, page, undefined, job("7", { revision: 2 })), "the server found it by its project").toEqual([["9", "7"], ["4"]]);
+  expect(ids(searched, page, undefined, job("8", { error: "Billing is down" })), "what it shows is searched here").toEqual([["9", "8", "7"], ["4"]]);
+  expect(ids({ ...searched, state: "failed" }, page, undefined, job("7", { revision: 2, state: "running" })), "wanted no more").toEqual([["9"], ["4"]]);
 });

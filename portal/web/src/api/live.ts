@@ -46,29 +46,34 @@ export function withJob(list: Job[] | undefined, changed: Job): Job[] | undefine
   return (before.revision ?? 0) > (changed.revision ?? 0) ? list : list.with(at, changed);
 }
 
-/** Whether a job is in a list that was asked for so; of a text what jobs show is searched, as the server does. */
-function wanted(job: Job, { state = "", operation = "", environment = "", q = "" }: Query): boolean {
-  const shown = [job.id, job.environment, job.operation, job.state, job.error].join("\n").toLowerCase();
+/** Whether a job is in a list that was asked for so, as far as can be told here: the server searches a text in its project, too. */
+function wanted(job: Job, { state = "", operation = "", environment = "", q = "" }: Query): "yes" | "no" | "unknown" {
   const is = (asked: string, value: string): boolean => asked === "" || asked.toLowerCase() === value.toLowerCase();
-  return is(state, job.state) && is(operation, job.operation) && is(environment, job.environment) && shown.includes(q.toLowerCase());
+  if (!is(state, job.state) || !is(operation, job.operation) || !is(environment, job.environment)) return "no";
+  const shown = [job.id, job.environment, job.operation, job.state, job.error].join("\n").toLowerCase();
+  return shown.includes(q.toLowerCase()) ? "yes" : "unknown";
 }
 
-/** A job of an event in the pages of a list: in its place, gone when it is not wanted there any more, first when it is new and the newest come first. */
+/**
+ * A job of an event in the pages of a list: in its place, gone when it is not wanted there any more, among the others by its id when the
+ * newest come first. One that belongs to a page that was not read yet is left to it.
+ */
 export function withJobInPages(pages: Pages<Job> | undefined, changed: Job, asked: Query): Pages<Job> | undefined {
   if (!pages) return undefined;
   const known = pages.pages.flatMap((page) => page.items).find((each) => each.id === changed.id);
   if (known && (known.revision ?? 0) > (changed.revision ?? 0)) return pages;
   const fits = wanted(changed, asked);
-  if (!known) {
-    const [first, ...rest] = pages.pages;
-    if (!first || !fits || asked.sort !== "-id") return pages;
-    // One that was there before this list began is on a page that was not read yet.
-    const [newest] = first.items;
-    if (newest && newest.id > changed.id) return pages;
-    return { ...pages, pages: [{ ...first, items: [changed, ...first.items] }, ...rest] };
+  if (known) {
+    const items = (list: Job[]): Job[] => list.flatMap((each) => (each.id !== changed.id ? [each] : fits === "no" ? [] : [changed]));
+    return { ...pages, pages: pages.pages.map((page) => ({ ...page, items: items(page.items) })) };
   }
-  const items = (list: Job[]): Job[] => list.flatMap((each) => (each.id !== changed.id ? [each] : fits ? [changed] : []));
-  return { ...pages, pages: pages.pages.map((page) => ({ ...page, items: items(page.items) })) };
+  if (fits !== "yes" || asked.sort !== "-id") return pages;
+  const before = pages.pages.findIndex((page) => page.items.some((each) => each.id < changed.id));
+  const at = before === -1 ? pages.pages.length - 1 : before;
+  const page = pages.pages[at];
+  if (!page || (before === -1 && page.next)) return pages;
+  const place = before === -1 ? page.items.length : page.items.findIndex((each) => each.id < changed.id);
+  return { ...pages, pages: pages.pages.with(at, { ...page, items: page.items.toSpliced(place, 0, changed) }) };
 }
 
 export function apply(cache: QueryClient, change: Change): void {

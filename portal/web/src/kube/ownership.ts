@@ -3,7 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { json } from "../api/client";
 import { type ObjectMeta, type Resource, collectionPath, kube } from "./client";
 
-/** Kinds that are looked through, and objects of each: beyond that a tree is for a shell. */
+/** Kinds that are looked through at most, and objects of each: beyond that a tree is for a shell. */
 const KINDS = 200;
 const OBJECTS = 2000;
 /** Lists that are asked for at once. */
@@ -25,8 +25,7 @@ export interface Ownership {
 
 /** Kinds whose objects something may own: what is owned is in the namespace of its owner, unless that has none. */
 export function ownable(resources: Resource[], namespaced: boolean): Resource[] {
-  const fits = resources.filter((each) => (!namespaced || each.namespaced) && each.verbs.includes("list") && each.plural !== "events" && !each.group.endsWith("metrics.k8s.io"));
-  return fits.slice(0, KINDS);
+  return resources.filter((each) => (!namespaced || each.namespaced) && each.verbs.includes("list") && each.plural !== "events" && !each.group.endsWith("metrics.k8s.io"));
 }
 
 export const groupOf = (apiVersion: string): string => (apiVersion.includes("/") ? (apiVersion.split("/")[0] ?? "") : "");
@@ -82,9 +81,9 @@ async function metadataOf(environment: string, resource: Resource, namespace: st
 }
 
 async function ownership(environment: string, resources: Resource[], namespace: string, signal: AbortSignal): Promise<Ownership> {
-  const left = [...resources];
+  const left = resources.slice(0, KINDS);
   const objects: Owned[] = [];
-  const partly: string[] = [];
+  const partly = resources.slice(KINDS).map((each) => each.plural);
   const work = async (): Promise<void> => {
     for (let resource = left.shift(); resource; resource = left.shift()) {
       try {

@@ -82,6 +82,13 @@ export function updateCommand(environment: Environment, parameters: Parameter[],
   return ["vctl", "upgrade", name, "--to", shell(request.to), ...settings.flatMap((setting) => ["--set", setting])].join(" ");
 }
 
+/** What was asked for, what was there at that moment, and what the server says of it. */
+interface Shown {
+  request: UpdateEnvironment;
+  from: Environment;
+  preview: UpdatePreview;
+}
+
 function Parameters({ environment, template, to }: { environment: Environment; template: Template; to: string }) {
   const [texts, setTexts] = useState<Record<string, string>>({});
   // As it was when the first field was changed: what somebody else changes after that is not overwritten unasked.
@@ -99,11 +106,12 @@ function Parameters({ environment, template, to }: { environment: Environment; t
     setBegun(environment);
     setChoices({});
   };
-  const [shown, setShown] = useState<{ request: UpdateEnvironment; preview: UpdatePreview } | null>(null);
+  const [shown, setShown] = useState<Shown | null>(null);
   const may = useMay({ environment: environment.name });
   const path = `${environmentPath(environment.name)}/update`;
   const look = useMutation({
-    mutationFn: async (request: UpdateEnvironment) => ({ request, preview: await json<UpdatePreview>(`${path}/preview`, { method: "POST", json: request }) }),
+    // What is there while the server is asked may be another thing when it has answered: that is told before anything is sent.
+    mutationFn: async ({ request, from }: { request: UpdateEnvironment; from: Environment }): Promise<Shown> => ({ request, from, preview: await json<UpdatePreview>(`${path}/preview`, { method: "POST", json: request }) }),
     onSuccess: setShown,
   });
   const problems = useMemo(() => {
@@ -151,10 +159,10 @@ function Parameters({ environment, template, to }: { environment: Environment; t
       ))}
       {look.error && <ErrorNote error={look.error} />}
       <div className="toolbar">
-        <Button kind="primary" disabledReason={missing ?? unsettled ?? wrong ?? nothing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate(request)}>
+        <Button kind="primary" disabledReason={missing ?? unsettled ?? wrong ?? nothing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate({ request, from: environment })}>
           Show what would change
         </Button>
-        <Button icon="turning" disabledReason={missing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate({ rollback: true })}>
+        <Button icon="turning" disabledReason={missing ?? (look.isPending ? "The server is asked" : undefined)} onPress={() => look.mutate({ request: { rollback: true }, from: environment })}>
           Back to before the last update
         </Button>
       </div>
@@ -186,13 +194,11 @@ async function sendUpdate(path: string, shown: Environment, request: UpdateEnvir
   }
 }
 
-function Review({ environment, path, request, preview, onClose }: { environment: Environment; path: string; request: UpdateEnvironment; preview: UpdatePreview; onClose: () => void }) {
+function Review({ environment, path, request, from, preview, onClose }: Shown & { environment: Environment; path: string; onClose: () => void }) {
   const cache = useQueryClient();
   const [reason, setReason] = useState("");
-  // What the preview was made from.
-  const [shown] = useState(environment);
   const apply = useMutation({
-    mutationFn: () => sendUpdate(path, shown, { ...request, ...(reason === "" ? {} : { reason }) }, (now) => cache.setQueryData(["environment", environment.name], now)),
+    mutationFn: () => sendUpdate(path, from, { ...request, ...(reason === "" ? {} : { reason }) }, (now) => cache.setQueryData(["environment", environment.name], now)),
     onSuccess: async ({ approval }) => {
       if (approval) {
         navigate(approvalPath(approval));
