@@ -4,7 +4,7 @@ CACHE := $(or $(VCTL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vctl)
 export PATH := $(CACHE)/cargo/bin:$(CACHE)/node/bin:$(PATH)
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
-.PHONY: help demo down web web-check test lint unit conformance soak bench fuzz generate setup setup-tools
+.PHONY: help demo down web web-check test lint unit conformance soak bench fuzz clients generate setup setup-tools
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ bench: ## print the figures of docs/benchmarks.md
 
 fuzz: ## fuzz what reads bytes of clients, VCTL_FUZZ_SECONDS (60) for each target; needs a nightly toolchain
 	@scripts/fuzz
+
+clients: ## compile the client side for Windows and macOS
+	@scripts/clients
 
 generate: ## generate the committed facts again from the registry packages
 	cargo xtask generate

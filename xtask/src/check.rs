@@ -27,6 +27,22 @@ const LAYERS: &[(&str, u8)] = &[
 /// Within a layer, the only dependencies that are allowed.
 const WITHIN_LAYER: &[(&str, &str)] = &[("vctl-store", "vctl-runtime"), ("vctl-bench", "vctl-tests")];
 
+/// Crates of servers and workers, which run on Linux only.
+const LINUX_ONLY: &[&str] = &["vctl-vcluster", "vctl-syncer", "vctl-agent", "vctl-edge"];
+
+/// What the client side, which is built for macOS and Windows too, may depend on under these conditions only. `make clients` shows
+/// that it does build.
+const GUARDED: &[(&str, &[&str])] = &[
+    ("nix", &[UNIX, LINUX]),
+    ("mimalloc", &[LINUX]),
+    ("vctl-vcluster", &[LINUX]),
+    ("vctl-syncer", &[LINUX]),
+    ("vctl-agent", &[LINUX]),
+    ("vctl-edge", &[LINUX]),
+];
+const UNIX: &str = "cfg(unix)";
+const LINUX: &str = "cfg(target_os = \"linux\")";
+
 /// Crates that make a crate impure: they bring a runtime, I/O or a clock into L0.
 const IMPURE: &[&str] = &["tokio", "hyper", "axum", "tonic", "sqlx", "reqwest", "async-std", "mio", "socket2"];
 
@@ -61,6 +77,7 @@ struct Package {
 struct Dependency {
     name: String,
     kind: Option<String>,
+    target: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -93,6 +110,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let metadata = metadata(root)?;
     let mut findings = Vec::new();
     layering(&metadata, &mut findings);
+    guards(&metadata, &mut findings);
     purity(&metadata, root, &mut findings)?;
     placed(&metadata, root, &mut findings)?;
     sources(root, &mut findings)?;
@@ -139,6 +157,22 @@ fn layering(metadata: &Metadata, findings: &mut Vec<String>) {
                 findings.push(format!(
                     "{} (L{own}) must not depend on {} (L{other}): crates of a layer meet on the wire or are joined in vctl/",
                     package.name, dependency.name
+                ));
+            }
+        }
+    }
+}
+
+/// The client side depends on nothing that only Linux, or only Unix, has.
+fn guards(metadata: &Metadata, findings: &mut Vec<String>) {
+    let portable = |p: &&Package| !LINUX_ONLY.contains(&&*p.name) && layer(&p.name).is_some_and(|layer| layer < 4);
+    for package in members(metadata).filter(portable) {
+        for dependency in package.dependencies.iter().filter(|d| d.kind.as_deref() != Some("dev")) {
+            let Some((_, conditions)) = GUARDED.iter().find(|(name, _)| *name == dependency.name) else { continue };
+            if !dependency.target.as_deref().is_some_and(|target| conditions.contains(&target)) {
+                findings.push(format!(
+                    "{} depends on {} everywhere: clients are built for macOS and Windows, too; move it to [target.'{}'.dependencies]",
+                    package.name, dependency.name, conditions[0]
                 ));
             }
         }
