@@ -425,7 +425,8 @@ pub fn bind_unix(path: &Path) -> Result<tokio::net::UnixListener, String> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(format!("cannot remove the old socket {}: {e}", path.display())),
     }
-    let listener = tokio::net::UnixListener::bind(path).map_err(|e| format!("cannot listen on {}: {e}", path.display()))?;
+    let listener =
+        tokio::net::UnixListener::bind(path).map_err(|e| format!("cannot listen on {}: {e}", path.display()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
         .map_err(|e| format!("cannot restrict {}: {e}", path.display()))?;
     Ok(listener)

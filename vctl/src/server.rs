@@ -35,7 +35,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the platform in the foreground
-    Up(up::Up),
+    Up(Box<up::Up>),
     /// Run the agent of a worker
     Agent(agent::Agent),
     /// Stop the platform of a data dir and everything it runs
