@@ -231,6 +231,13 @@ fn platform() -> Vec<Endpoint> {
             post(templates::publish).limited(templates::TEMPLATE_LIMIT),
         ),
         row("GET", "/api/v1/templates/{name}/versions", each(P::TemplatesGet), get(templates::versions)),
+        row("GET", "/api/v1/templates/{name}/versions/{version}", each(P::TemplatesGet), get(templates::version)),
+        row(
+            "PATCH",
+            "/api/v1/templates/{name}/versions/{version}",
+            platform(P::TemplatesDelete),
+            patch(templates::change_version),
+        ),
         row("GET", "/api/v1/template-sources", platform(P::TemplatesPublish), get(sources::list)),
         row("POST", "/api/v1/template-sources", platform(P::TemplatesPublish), post(sources::add)),
         row("DELETE", "/api/v1/template-sources/{name}", platform(P::TemplatesPublish), delete(sources::remove)),

@@ -20,3 +20,4 @@ mod rest;
 mod sign_in;
 mod updates;
 mod webhooks;
+mod yanked;

@@ -169,7 +169,13 @@ impl Environments {
             (template, previous.clone(), secrets.unwrap_or_else(|| old_secrets.clone()))
         } else {
             let template = match (pinned, &request.to) {
-                (Some(pinned), _) => pinned,
+                (Some(pinned), _) => {
+                    // What it is made of already stays.
+                    if present.as_ref().is_none_or(|present| present.digest != pinned.digest) {
+                        self.registry.check_offered(&pinned).await?;
+                    }
+                    pinned
+                }
                 (None, Some(to)) => self.registry.find(&format!("{}@{to}", doc.template)).await?,
                 (None, None) => present.clone().ok_or_else(|| self.unknown_content(doc))?,
             };
@@ -218,7 +224,7 @@ impl Environments {
             return self.registry.pinned(digest).await;
         }
         // From before content was kept.
-        match self.registry.find(&format!("{}@{}", doc.template, doc.template_version)).await {
+        match self.registry.show(&format!("{}@{}", doc.template, doc.template_version)).await {
             Ok(template) => Ok(Some(template)),
             Err(Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, Period};
+use super::{Environment, Period, access::ONE_LINE};
 use crate::names::PATTERN;
 
 /// The name of a channel, for JSON Schema.
@@ -35,6 +35,34 @@ pub struct TemplateVersion {
     /// The Git repository that it came from, and its commit there: `SOURCE@COMMIT`; empty when it came otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,
+    /// It is not offered any more: nothing new is made from it, and no channel means it. What was made from it goes on.
+    #[serde(default)]
+    pub yanked: bool,
+    /// Why it was yanked, for people; empty when nobody said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub yank_reason: String,
+    /// When it was yanked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yanked_at: Option<Timestamp>,
+    /// Who yanked it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub yanked_by: String,
+    /// Revision for conditional requests (`ETag`); 0 for what is part of the server or of its templates directory.
+    #[serde(default)]
+    pub revision: u64,
+}
+
+/// Body of `PATCH /api/v1/templates/NAME/versions/VERSION`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("examples" = [{"yanked": true, "yankReason": "its database is not backed up"}]))]
+pub struct ChangeTemplateVersion {
+    /// Whether it is offered no more.
+    pub yanked: bool,
+    /// Why, for people; not when it is taken back.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 500), regex(pattern = ONE_LINE))]
+    pub yank_reason: String,
 }
 
 /// Body of `POST /api/v1/templates`: publishes a version, which stays as it is for ever. Publishing the same files again only

@@ -45,7 +45,7 @@ permissions! {
     TemplatesList = "templates.list", "See the templates that a project allows.";
     TemplatesGet = "templates.get", "See one template with its parameters.";
     TemplatesPublish = "templates.publish", "Publish versions of templates.";
-    TemplatesDelete = "templates.delete", "Withdraw templates.";
+    TemplatesDelete = "templates.delete", "Yank versions of templates, so that they are offered no more, and take that back.";
     ProjectsList = "projects.list", "See projects in lists.";
     ProjectsGet = "projects.get", "See one project: its members, limits and usage.";
     ProjectsCreate = "projects.create", "Create projects.";

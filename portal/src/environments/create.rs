@@ -62,7 +62,10 @@ impl Environments {
             nearest: vec![e.suggestion],
         })?;
         let template = match template {
-            Some(template) => template,
+            Some(template) => {
+                self.registry.check_offered(&template).await?;
+                template
+            }
             None => self.registry.find(&request.template).await.map_err(unknown_template)?,
         };
         let given = request.kubernetes_version.map(|text| text.parse::<MinorVersion>()).transpose();

@@ -249,7 +249,7 @@ pub(super) async fn get_template(
     if !seen.contains(base) {
         return Err(Error::NotFound { what: "template", name, nearest: Vec::new() });
     }
-    let template = portal.inner().environments.registry.find(&name).await?;
+    let template = portal.inner().environments.registry.show(&name).await?;
     tagged(&template.describe(), None, &headers)
 }
 

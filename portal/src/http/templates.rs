@@ -4,10 +4,11 @@ use axum::{
     Extension,
     extract::{Path, State},
 };
-use vctl_api::rest::{PublishTemplate, TemplateVersion};
+use http::HeaderMap;
+use vctl_api::rest::{ChangeTemplateVersion, PublishTemplate, TemplateVersion};
 
 use super::{
-    body::JsonBody,
+    body::{IfMatch, JsonBody, Tagged, or_current, tagged},
     listing::{Listing, Paged},
     openapi::answers::Created,
     requester::Requester,
@@ -46,4 +47,31 @@ pub(super) async fn versions(
     }
     let items = portal.inner().environments.registry.versions(&name).await?;
     listing.page(items)
+}
+
+pub(super) async fn version(
+    State(portal): State<Portal>,
+    Extension(permit): Extension<Permit>,
+    Path((name, version)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Tagged<TemplateVersion>, Error> {
+    if !portal.inner().access.templates(&permit, Permission::TemplatesGet).await?.contains(&name) {
+        return Err(Error::NotFound { what: "template", name, nearest: Vec::new() });
+    }
+    let version = portal.inner().environments.registry.version(&name, &version).await?;
+    tagged(&version, Some(version.revision), &headers)
+}
+
+pub(super) async fn change_version(
+    State(portal): State<Portal>,
+    requester: Requester,
+    Path((name, version)): Path<(String, String)>,
+    IfMatch(revision): IfMatch,
+    JsonBody(request): JsonBody<ChangeTemplateVersion>,
+) -> Result<Tagged<TemplateVersion>, Error> {
+    let environments = &portal.inner().environments;
+    let (registry, now) = (&environments.registry, environments.now());
+    let changed = registry.change_version(requester.caller(), (&name, &version), request, revision, now).await;
+    let version = or_current(changed, registry.version(&name, &version)).await?;
+    tagged(&version, Some(version.revision), &HeaderMap::new())
 }

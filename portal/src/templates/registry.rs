@@ -1,11 +1,13 @@
 //! Versions of templates: those that are published, and the content that environments are pinned to. A version is for ever the same;
-//! what an environment was made from is kept as it was, wherever it came from.
+//! what an environment was made from is kept as it was, wherever it came from. One that was yanked ([`yank`]) is not offered any more.
+
+mod documents;
+mod yank;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use semver::Version;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vctl_api::{
     names::EnvironmentName,
@@ -13,13 +15,15 @@ use vctl_api::{
 };
 use vctl_store::{Expect, StoreError, Write};
 
+pub(crate) use self::documents::Origin;
+use self::documents::{TemplateFilesDoc, TemplateVersionDoc, of_server, view};
 use super::{
     Template, TemplateError,
     catalog::{self, Catalog},
     source::{self, Files},
 };
 use crate::{
-    documents::{Document, Documents, audit, put},
+    documents::{Documents, Stored, audit, put},
     environments::Caller,
     error::{Error, nearest},
 };
@@ -28,56 +32,6 @@ use crate::{
 const STABLE: &str = "stable";
 /// Most channels of a version.
 const CHANNELS_LIMIT: usize = 16;
-
-/// The files of a version, by their digest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TemplateFilesDoc {
-    pub(crate) digest: String,
-    pub(crate) template: String,
-    pub(crate) files: Files,
-}
-
-/// A published version.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct TemplateVersionDoc {
-    /// `NAME@VERSION`.
-    key: String,
-    name: String,
-    version: String,
-    digest: String,
-    title: String,
-    channels: Vec<String>,
-    published_at: Timestamp,
-    published_by: String,
-    /// The Git repository that it came from, and its commit there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Origin>,
-}
-
-/// Where a version came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Origin {
-    /// Name of the template source.
-    pub(crate) source: String,
-    /// Commit in its repository.
-    pub(crate) commit: String,
-}
-
-impl Document for TemplateFilesDoc {
-    const RESOURCE: &'static str = "templatefiles.vctl.dev";
-    fn name(&self) -> &str {
-        &self.digest
-    }
-}
-
-impl Document for TemplateVersionDoc {
-    const RESOURCE: &'static str = "templateversions.vctl.dev";
-    #[expect(clippy::misnamed_getters, reason = "a version's document is named by template and version")]
-    fn name(&self) -> &str {
-        &self.key
-    }
-}
 
 /// All templates: published ones, and those of the catalog. Cheap to clone.
 #[derive(Clone)]
@@ -95,11 +49,9 @@ impl Registry {
     pub(crate) async fn all(&self) -> Result<BTreeMap<String, Result<Template, TemplateError>>, Error> {
         let mut all = self.catalog.all()?;
         let mut newest: BTreeMap<String, (Version, String)> = BTreeMap::new();
-        for (stored, version) in self.published().await? {
-            if stored.channels.iter().any(|c| c == STABLE)
-                && newest.get(&stored.name).is_none_or(|(known, _)| *known < version)
-            {
-                newest.insert(stored.name, (version, stored.digest));
+        for (Stored { value: doc, .. }, version) in self.published().await? {
+            if doc.is_in(STABLE) && newest.get(&doc.name).is_none_or(|(known, _)| *known < version) {
+                newest.insert(doc.name, (version, doc.digest));
             }
         }
         for (name, (version, digest)) in newest {
@@ -117,18 +69,31 @@ impl Registry {
         Ok(all.into_iter().filter_map(|(name, t)| Some((name, t.ok()?.manifest.version))).collect())
     }
 
-    /// What a reference means: `NAME`, `NAME@VERSION` or `NAME@CHANNEL`.
+    /// What a reference means for something new: `NAME`, `NAME@VERSION` or `NAME@CHANNEL`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] with near names; [`Error::Invalid`] with file, line and column when it is broken.
+    /// [`Error::NotFound`] with near names; [`Error::Invalid`] with file, line and column when it is broken, or for a version that was
+    /// yanked.
     pub(crate) async fn find(&self, reference: &str) -> Result<Template, Error> {
+        self.look_up(reference, false).await
+    }
+
+    /// The same to look at: a version that is named may have been yanked.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub(crate) async fn show(&self, reference: &str) -> Result<Template, Error> {
+        self.look_up(reference, true).await
+    }
+
+    async fn look_up(&self, reference: &str, with_yanked: bool) -> Result<Template, Error> {
         let (name, which) = reference.split_once('@').unwrap_or((reference, STABLE));
         let mut all = self.all().await?;
         let current = all.remove(name);
         if which == STABLE || which.is_empty() {
             return match current {
                 Some(template) => Ok(template?),
-                None => Err(not_found(name, all.into_keys())),
+                None => Err(self.no_template(name, all.into_keys()).await?),
             };
         }
         if let Some(Ok(template)) = &current
@@ -139,21 +104,18 @@ impl Registry {
         if let Ok(Some(template)) = self.catalog.get(name).map(|t| (t.manifest.version == which).then_some(t)) {
             return Ok(template);
         }
-        let of_name = |(doc, version): (TemplateVersionDoc, Version)| (doc.name == name).then_some((version, doc));
-        let mut versions: Vec<(Version, TemplateVersionDoc)> =
-            self.published().await?.into_iter().filter_map(of_name).collect();
-        versions.sort_by(|a, b| a.0.cmp(&b.0));
-        let found =
-            versions.iter().rev().find(|(_, doc)| doc.version == which || doc.channels.iter().any(|c| c == which));
-        let template = match found {
-            Some((_, doc)) => self.pinned(&doc.digest).await?,
+        let versions = self.published_of(name).await?;
+        let found = versions.iter().rev().find(|(_, stored)| stored.value.version == which || stored.value.is_in(which));
+        let template = match found.map(|(_, stored)| &stored.value) {
+            Some(doc) if doc.yanked.is_some() && !with_yanked => return Err(doc.not_offered()),
+            Some(doc) => self.pinned(&doc.digest).await?,
             None => None,
         };
         template.ok_or_else(|| match current {
             None if versions.is_empty() => not_found(name, all.into_keys()),
             _ => {
-                let known: Vec<String> =
-                    versions.iter().flat_map(|(_, d)| d.channels.iter().chain([&d.version])).cloned().collect();
+                let offered = versions.iter().map(|(_, stored)| &stored.value).filter(|doc| doc.yanked.is_none());
+                let known: Vec<String> = offered.flat_map(|d| d.channels.iter().chain([&d.version])).cloned().collect();
                 let known = known.into_iter().chain(current.and_then(Result::ok).map(|t| t.manifest.version));
                 let all: std::collections::BTreeSet<String> = known.collect();
                 Error::NotFound {
@@ -188,24 +150,14 @@ impl Registry {
     /// [`Error::NotFound`] with near names.
     pub(crate) async fn versions(&self, name: &str) -> Result<Vec<TemplateVersion>, Error> {
         let mut versions: Vec<(Version, TemplateVersion)> = Vec::new();
-        for (doc, version) in self.published().await?.into_iter().filter(|(doc, _)| doc.name == name) {
-            versions.push((version, view(doc)));
+        for (version, stored) in self.published_of(name).await? {
+            versions.push((version, view(stored)));
         }
         let catalog = self.catalog.all()?;
         if let Some(Ok(template)) = catalog.get(name)
-            && !versions.iter().any(|(_, known)| known.digest == template.digest)
+            && !versions.iter().any(|(_, known)| known.digest == template.digest && !known.yanked)
         {
-            let one = TemplateVersion {
-                name: name.to_owned(),
-                version: template.manifest.version.clone(),
-                digest: template.digest.clone(),
-                title: template.manifest.title.clone(),
-                channels: vec![STABLE.to_owned()],
-                published_at: None,
-                published_by: String::new(),
-                origin: String::new(),
-            };
-            versions.push((template.version(), one));
+            versions.push((template.version(), of_server(template)));
         }
         if versions.is_empty() {
             return Err(not_found(name, self.all().await?.into_keys()));
@@ -258,7 +210,9 @@ impl Registry {
                     template.manifest.version
                 )));
             }
-            Some(stored) if stored.value.channels.contains(&channel) => return Ok(view(stored.value)),
+            // Whoever has yanked it is not overruled by a directory or repository that still has it.
+            Some(stored) if stored.value.yanked.is_some() => return Err(stored.value.not_published()),
+            Some(stored) if stored.value.channels.contains(&channel) => return Ok(view(stored)),
             Some(stored) => {
                 let mut doc = stored.value;
                 if doc.channels.len() >= CHANNELS_LIMIT {
@@ -281,6 +235,7 @@ impl Registry {
                     published_at: now,
                     published_by: caller.actor.to_owned(),
                     origin,
+                    yanked: None,
                 };
                 (doc, Expect::Absent)
             }
@@ -290,7 +245,10 @@ impl Registry {
             vec![put(&doc, expect)?, audit(now, caller.actor, "template.publish", &name, caller.request_id, detail)?];
         writes.extend(self.pin(&template).await?);
         match self.documents.transact(writes).await {
-            Ok(_) => Ok(view(doc)),
+            Ok(revisions) => {
+                let revision = revisions.first().copied().unwrap_or_default();
+                Ok(view(Stored { value: doc, revision, created: revision }))
+            }
             Err(StoreError::Conflict { .. }) => {
                 Err(Error::Conflict(format!("template {name:?} is being published at the same moment: try again")))
             }
@@ -304,8 +262,8 @@ impl Registry {
         if self.catalog.all()?.contains_key(name) {
             return Ok(Some("the server has a template of that name itself".to_owned()));
         }
-        let published = self.published().await?;
-        let mut others = published.iter().map(|(doc, _)| doc).filter(|doc| doc.name == name);
+        let published = self.published_of(name).await?;
+        let mut others = published.iter().map(|(_, stored)| &stored.value);
         Ok(others.find_map(|doc| match &doc.origin {
             None => Some(format!("{} has published it", doc.published_by)),
             Some(origin) if origin.source != source => {
@@ -315,10 +273,22 @@ impl Registry {
         }))
     }
 
-    async fn published(&self) -> Result<Vec<(TemplateVersionDoc, Version)>, Error> {
+    async fn published(&self) -> Result<Vec<(Stored<TemplateVersionDoc>, Version)>, Error> {
         let (all, _) = self.documents.list::<TemplateVersionDoc>().await?;
-        // They were checked when they were published.
-        Ok(all.into_iter().filter_map(|d| Some((d.value.clone(), Version::parse(&d.value.version).ok()?))).collect())
+        let versioned = |stored: Stored<TemplateVersionDoc>| {
+            // They were checked when they were published.
+            let version = Version::parse(&stored.value.version).ok()?;
+            Some((stored, version))
+        };
+        Ok(all.into_iter().filter_map(versioned).collect())
+    }
+
+    /// Those of one template, also yanked ones, oldest first.
+    async fn published_of(&self, name: &str) -> Result<Vec<(Version, Stored<TemplateVersionDoc>)>, Error> {
+        let all = self.published().await?.into_iter().filter(|(stored, _)| stored.value.name == name);
+        let mut versions: Vec<_> = all.map(|(stored, version)| (version, stored)).collect();
+        versions.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(versions)
     }
 }
 
@@ -339,12 +309,6 @@ fn not_found(name: &str, all: impl Iterator<Item = String>) -> Error {
         near = all;
     }
     Error::NotFound { what: "template", name: name.to_owned(), nearest: near }
-}
-
-fn view(doc: TemplateVersionDoc) -> TemplateVersion {
-    let TemplateVersionDoc { name, version, digest, title, channels, published_at, published_by, origin, .. } = doc;
-    let origin = origin.map(|o| format!("{}@{}", o.source, o.commit)).unwrap_or_default();
-    TemplateVersion { name, version, digest, title, channels, published_at: Some(published_at), published_by, origin }
 }
 
 impl Template {

@@ -106,6 +106,7 @@ fn path_of(endpoint: &Endpoint) -> String {
         .path
         .replace("{name}", name)
         .replace("{id}", id)
+        .replace("{version}", "1.0.0")
         .replace("{user}", "reader")
         .replace("{rule}", "large")
         .replace("{*path}", "api/v1/pods")
@@ -127,6 +128,7 @@ fn body_of(endpoint: &Endpoint) -> Option<Value> {
         "approve" | "deny" | "withdraw" | "revoke" | "review" => json!({"comment": "c"}),
         "{rule}" => json!({}),
         "{name}" if endpoint.path.contains("/webhooks/") => json!({"url": "https://example.com/"}),
+        "{version}" => json!({"yanked": true}),
         "{user}" => json!({"access": "readOnly"}),
         "{id}" => json!({"disabled": true}),
         "{name}" if endpoint.path.contains("/roles/") => json!({"rules": []}),

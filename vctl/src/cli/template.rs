@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 use serde::Serialize;
-use vctl_api::rest::{EnvironmentKind, Page, PublishTemplate, TemplateVersion};
+use vctl_api::rest::{ChangeTemplateVersion, EnvironmentKind, Page, PublishTemplate, TemplateVersion};
 use vctl_portal::templates::{
     TemplateError, catalog, inspect, parameters,
     render::{self, Input},
@@ -49,6 +49,8 @@ enum Command {
     Sync(template_source::Sync),
     /// List the versions of a template
     List(List),
+    /// Offer a version no more: nothing new is made from it, and what was made from it goes on
+    Yank(Yank),
     /// Print the JSON schema of template.yaml, for editors
     Schema,
 }
@@ -92,6 +94,24 @@ struct List {
     #[arg(add = ArgValueCompleter::new(completion::templates))]
     name: String,
     /// How to print them
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Debug, Args)]
+struct Yank {
+    /// Name of the template
+    #[arg(add = ArgValueCompleter::new(completion::templates))]
+    name: String,
+    /// Its version
+    version: String,
+    /// Why, for whoever asks for it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "undo")]
+    reason: String,
+    /// Offer it again
+    #[arg(long)]
+    undo: bool,
+    /// How to print it
     #[arg(long, short, value_enum, default_value_t)]
     output: Format,
 }
@@ -151,6 +171,7 @@ impl Template {
             Command::Source(source) => source.run(global).await,
             Command::Sync(sync) => sync.run(global).await,
             Command::List(list) => list.run(global).await,
+            Command::Yank(yank) => yank.run(global).await,
             Command::Schema => print(&schema::text()),
         }
     }
@@ -239,10 +260,26 @@ impl List {
                     format!("{source}@{}", commit.chars().take(12).collect::<String>())
                 });
                 let by = if origin.is_empty() { v.published_by.clone() } else { origin };
-                [v.version.clone(), v.channels.join(","), published, by, digest, v.title.clone()]
+                let channels = if v.yanked { "(yanked)".to_owned() } else { v.channels.join(",") };
+                [v.version.clone(), channels, published, by, digest, v.title.clone()]
             };
             let rows: Vec<_> = page.items.iter().map(row).collect();
             table(["VERSION", "CHANNELS", "PUBLISHED", "BY", "DIGEST", "TITLE"], &rows)
+        })
+    }
+}
+
+impl Yank {
+    async fn run(self, global: &Global) -> Result<(), CliError> {
+        let request = ChangeTemplateVersion { yanked: !self.undo, yank_reason: self.reason };
+        let path = format!("templates/{}/versions/{}", segment(&self.name), segment(&self.version));
+        let version: TemplateVersion = Client::open(global)?.patch(&path, &request).await?;
+        show(self.output, &version, || {
+            let TemplateVersion { name, version, channels, .. } = &version;
+            if self.undo {
+                return format!("{name} {version} is offered again ({})\n", channels.join(", "));
+            }
+            format!("{name} {version} is yanked: nothing new is made from it; what was made from it goes on\n")
         })
     }
 }

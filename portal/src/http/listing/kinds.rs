@@ -187,6 +187,7 @@ impl Listed for TemplateVersion {
         filter("version", |v| Cell::text(&v.version)),
         column("publishedAt", |v| time(v.published_at)),
         filter("publishedBy", |v| Cell::text(&v.published_by)),
+        filter("yanked", |v| Cell::text(v.yanked.to_string())),
     ];
     const NEWEST_FIRST: bool = true;
 }

@@ -172,6 +172,7 @@ fn parameter(name: &str, tag: &str) -> Value {
     let (text, name) = match name.strip_prefix('*') {
         Some(name) => ("The rest of the path, with its slashes.", name),
         None if name == "id" => ("Its id.", name),
+        None if name == "version" => ("Its version (semver).", name),
         None if name == "user" => ("Id of the user.", name),
         None => ("Its name.", name),
     };
@@ -184,6 +185,7 @@ fn parameter(name: &str, tag: &str) -> Value {
         ("environments", "name") => Some("my-env"),
         ("projects", "name") => Some("default"),
         ("templates", "name") => Some("blank"),
+        ("templates", "version") => Some("1.0.0"),
         ("roles", "name") => Some("viewer"),
         ("teams", "name") => Some("shop"),
         ("resources", "name") => Some("orders"),

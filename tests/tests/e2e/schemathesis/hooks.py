@@ -7,6 +7,7 @@ import schemathesis
 BEYOND_SCHEMAS = {
     # What is named is not there: who names it in a body is told so with 422.
     "unknown-template": "a reference",
+    "yanked-version": "a reference: the version is offered no more",
     "unknown-project": "a reference",
     "unknown-role": "a reference",
     "unknown-team": "a reference",
@@ -26,7 +27,7 @@ BEYOND_SCHEMAS = {
     "ambiguous-place": "two parameters exclude each other",
     "invalid-overlap": "two fields exclude each other",
     "invalid-update": "a rollback says nothing else",
-    "invalid-reason": "needed by some of the operations that take a comment",
+    "invalid-reason": "needed by some of the operations that take a comment; a version that is offered again has none",
     "invalid-rule": "a project's rule names no projects; a size says at least one thing",
     "invalid-resource": "whether a user is needed depends on the kind, and on whether there is a password",
     "invalid-team": "users and groups together are limited",
