@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     access::{
         CreateProject, DEFAULT_PROJECT, EnvironmentQuota, LimitHolder, LimitUnit, LimitUsage, Member, MemberKind,
-        Permissions, Platform, Project, ProjectSettings, Quota, QuotaUsage, Role, RoleSettings, Share, ShareAccess,
-        Team, TeamSettings, Usage,
+        Permissions, Platform, PlatformSettings, Project, ProjectSettings, Quota, QuotaUsage, Role, RoleSettings,
+        Share, ShareAccess, Team, TeamSettings, Usage,
     },
     approvals::*,
     audit::*,

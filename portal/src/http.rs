@@ -32,8 +32,11 @@ mod usage;
 mod users;
 mod webhooks;
 
-use axum::{Router, middleware, routing::MethodFilter};
+use std::collections::HashMap;
 
+use axum::{Extension, Router, middleware, routing::MethodFilter};
+
+use self::body::told;
 pub(crate) use self::idempotency::Once;
 pub use self::openapi::document as openapi_document;
 use self::openapi::{
@@ -342,10 +345,10 @@ pub(crate) fn for_administrator(portal: Portal, endpoints: Router) -> Router {
 }
 
 pub(crate) fn router(portal: Portal) -> Router {
-    let mut router = Router::new();
+    let (mut router, mut all, mut reads) = (Router::new(), Vec::new(), HashMap::new());
     for endpoint in endpoints() {
         let once = endpoint.is_idempotent();
-        let Endpoint { path, access, body_limit, mut handler, .. } = endpoint;
+        let Endpoint { method, path, access, body_limit, mut handler, .. } = endpoint;
         if once {
             let state = (portal.clone(), body_limit);
             handler = handler.route_layer(middleware::from_fn_with_state(state, idempotency::once));
@@ -361,6 +364,16 @@ pub(crate) fn router(portal: Portal) -> Router {
                 .route_layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in)),
             Access::Page => handler.route_layer(middleware::from_fn_with_state(portal.clone(), guard::signed_in_page)),
         };
+        // What is inside of an environment is for its own API.
+        if method == "GET" && !path.contains("/kube/") {
+            reads.insert(path, handler.clone());
+        }
+        all.push((method, path, handler));
+    }
+    for (method, path, mut handler) in all {
+        if let Some(reads) = reads.get(path).filter(|_| ["PUT", "PATCH"].contains(&method)) {
+            handler = handler.route_layer(Extension(told::Reads(reads.clone().with_state(portal.clone()))));
+        }
         router = router.route(path, handler);
     }
     // Unknown addresses say nothing to strangers either.

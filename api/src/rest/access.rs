@@ -305,11 +305,22 @@ pub struct RoleSettings {
     pub rules: Vec<String>,
 }
 
-/// What can be set of the platform; body of `PUT` and answer of `GET /api/v1/platform`.
+/// The platform as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Platform {
+    /// What can be set.
+    #[serde(flatten)]
+    pub settings: PlatformSettings,
+    /// Revision for conditional requests; 0 before anybody has changed it.
+    pub revision: u64,
+}
+
+/// What can be set of the platform; body of `PUT /api/v1/platform`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(deny_unknown_fields)]
-pub struct Platform {
+pub struct PlatformSettings {
     /// Who has which role everywhere.
     #[serde(default)]
     #[schemars(extend("uniqueItems" = true))]
@@ -317,9 +328,6 @@ pub struct Platform {
     /// What each user may have, over all projects.
     #[serde(default)]
     pub user_quota: Quota,
-    /// Revision for conditional requests; what is sent is ignored.
-    #[serde(default)]
-    pub revision: u64,
 }
 
 /// How an environment is shared with somebody.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use vctl_api::rest::{DEFAULT_PROJECT, Platform, Project, ProjectSettings, RoleSettings, Team, TeamSettings};
+use vctl_api::rest::{DEFAULT_PROJECT, PlatformSettings, Project, ProjectSettings, RoleSettings, Team, TeamSettings};
 
 use crate::documents::{Document, Stored};
 
@@ -46,7 +46,7 @@ pub(crate) struct RoleDoc {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlatformDoc {
-    pub(crate) settings: Platform,
+    pub(crate) settings: PlatformSettings,
 }
 
 /// A role in a project that somebody has for a time; named by the request that it came of.

@@ -1,6 +1,6 @@
 //! The members and limits of the platform as a whole.
 
-use vctl_api::rest::Platform;
+use vctl_api::rest::{Platform, PlatformSettings};
 use vctl_store::Revision;
 
 use super::{
@@ -17,7 +17,7 @@ impl Access {
     /// Its members and limits.
     pub(crate) async fn platform(&self) -> Result<Platform, Error> {
         let policy = self.policy().await?;
-        Ok(Platform { revision: policy.platform.revision, ..policy.platform.value.settings.clone() })
+        Ok(Platform { settings: policy.platform.value.settings.clone(), revision: policy.platform.revision })
     }
 
     /// Changes them. The local administrator is always an administrator of the platform.
@@ -28,22 +28,22 @@ impl Access {
         &self,
         caller: Caller<'_>,
         permit: &Permit,
-        mut settings: Platform,
+        mut settings: PlatformSettings,
         if_revision: Option<Revision>,
     ) -> Result<Platform, Error> {
         self.name_by_id(&mut settings.members).await?;
         let policy = self.policy().await?;
-        let before = Platform { revision: 0, ..policy.platform.value.settings.clone() };
+        let before = policy.platform.value.settings.clone();
         let expect = expected(policy.platform.revision, if_revision)?;
         members::check(permit, &policy, Scope::Platform, &before.members, &settings.members)?;
         quota::check(&settings.user_quota)?;
-        let document = PlatformDoc { settings: Platform { revision: 0, ..settings } };
+        let document = PlatformDoc { settings };
         let detail = changes(&before, &document.settings)?;
         let writes = vec![
             put(&document, expect)?,
             entry(self.clock.now(), caller, "platform.update", Subject::platform(""), detail)?,
         ];
         let revisions = self.change(writes).await.map_err(changed_meanwhile)?;
-        Ok(Platform { revision: revisions.first().copied().unwrap_or_default(), ..document.settings })
+        Ok(Platform { settings: document.settings, revision: revisions.first().copied().unwrap_or_default() })
     }
 }

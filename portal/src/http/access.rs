@@ -9,7 +9,7 @@ use http::{HeaderMap, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::{
-    CreateProject, Environment, Permissions, Platform, Project, ProjectSettings, QuotaUsage, Role, RoleSettings, Share,
+    CreateProject, Environment, Permissions, Platform, PlatformSettings, Project, ProjectSettings, QuotaUsage, Role, RoleSettings, Share,
     ShareAccess, Team, TeamSettings,
 };
 
@@ -221,7 +221,7 @@ pub(super) async fn put_platform(
     Extension(permit): Extension<Permit>,
     IfMatch(revision): IfMatch,
     headers: HeaderMap,
-    JsonBody(settings): JsonBody<Platform>,
+    JsonBody(settings): JsonBody<PlatformSettings>,
 ) -> Result<Tagged<Platform>, Error> {
     let access = &portal.inner().access;
     let changed = access.put_platform(requester.caller(), &permit, settings, revision).await;

@@ -1,6 +1,7 @@
 //! Reads JSON bodies and writes JSON answers with entity tags.
 
 mod fields;
+pub(super) mod told;
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -48,12 +49,26 @@ impl<S: Send + Sync, T: DeserializeOwned + Serialize + JsonSchema> FromRequest<S
         if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(Error::UnsupportedMediaType("send the body as it is, without a Content-Encoding"));
         }
+        let reading = told::Reading::of(&request);
         let bytes = tokio::time::timeout(TIME_LIMIT, Bytes::from_request(request, state))
             .await
             .map_err(|_| Error::BadRequest(format!("the body did not arrive within {} s", TIME_LIMIT.as_secs())))?
             .map_err(|e| rejected(&e))?;
-        read(&bytes).map(Self)
+        match without_told::<T>(&bytes, reading).await? {
+            Some(rest) => read(&rest).map(Self),
+            None => read(&bytes).map(Self),
+        }
     }
+}
+
+/// The body without what only the server tells, when it has some of that.
+async fn without_told<T: JsonSchema>(bytes: &[u8], reading: Option<told::Reading>) -> Result<Option<Vec<u8>>, Error> {
+    let (Some(reading), Ok(Value::Object(mut sent))) = (reading, serde_json::from_slice(bytes)) else { return Ok(None) };
+    let unknown = fields::unknown_of::<T>(&sent);
+    if unknown.is_empty() || !told::take_out(&mut sent, unknown, reading).await? {
+        return Ok(None);
+    }
+    serde_json::to_vec(&sent).map(Some).map_err(|e| Error::Internal(e.to_string()))
 }
 
 /// Reads a body. What is no JSON is a bad request; what is JSON and not what is asked for cannot be processed (RFC 9110, 15.5.21).

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use vctl_api::rest::{Member, MemberKind, Operation, Phase, Platform, ProjectSettings, ShareAccess};
+use vctl_api::rest::{Member, MemberKind, Operation, Phase, PlatformSettings, ProjectSettings, ShareAccess};
 use vctl_store::Expect;
 
 use crate::{
@@ -52,7 +52,10 @@ async fn world(subject: &str) -> (World, Option<SignedIn>) {
     let members = ["viewer", "developer", "maintainer", "admin"].map(member).to_vec();
     let settings = ProjectSettings { members, ..ProjectSettings::default() };
     let project = ProjectDoc { name: "web".to_owned(), settings, created_at: None };
-    let settings = Platform { members: ["auditor", "platform-admin"].map(member).to_vec(), ..Platform::default() };
+    let settings = PlatformSettings {
+        members: ["auditor", "platform-admin"].map(member).to_vec(),
+        ..PlatformSettings::default()
+    };
     let mut environment = testing::environment("env", Phase::Ready);
     environment.project = "web".to_owned();
     environment.owner_id = "owner".to_owned();

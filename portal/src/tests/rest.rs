@@ -1,6 +1,7 @@
 //! What holds for the whole REST API: its OpenAPI document, pages, entity tags, idempotency keys, and the form of errors.
 
 mod requests;
+mod told;
 
 use std::collections::BTreeSet;
 

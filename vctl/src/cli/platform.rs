@@ -73,21 +73,21 @@ impl PlatformCommand {
             Action::Get(print) => return show(print.output, &platform, || render(&platform)),
             Action::Add { who, role, print } => {
                 let (kind, name) = who.member()?;
-                platform.members.retain(|m| (m.kind, &m.name) != (kind, &name));
-                platform.members.push(Member { kind, name, role });
+                platform.settings.members.retain(|m| (m.kind, &m.name) != (kind, &name));
+                platform.settings.members.push(Member { kind, name, role });
                 print
             }
             Action::Remove { who, print } => {
                 let (kind, name) = who.member()?;
-                let before = platform.members.len();
-                platform.members.retain(|m| (m.kind, &m.name) != (kind, &name));
-                if platform.members.len() == before {
+                let before = platform.settings.members.len();
+                platform.settings.members.retain(|m| (m.kind, &m.name) != (kind, &name));
+                if platform.settings.members.len() == before {
                     return Err(CliError::Failed(format!("{name:?} has no role everywhere: see `vctl platform get`")));
                 }
                 print
             }
             Action::Set { limits, print } => {
-                let quota = &mut platform.user_quota;
+                let quota = &mut platform.settings.user_quota;
                 quota.environments = limits.environments_per_user.or(quota.environments);
                 set(&mut quota.cpu, limits.cpu_per_user);
                 set(&mut quota.memory, limits.memory_per_user);
@@ -96,16 +96,16 @@ impl PlatformCommand {
             }
         };
         // Unless somebody else has changed it at the same moment.
-        let platform: Platform = client.put_if("platform", platform.revision, &platform).await?;
+        let platform: Platform = client.put_if("platform", platform.revision, &platform.settings).await?;
         show(print.output, &platform, || render(&platform))
     }
 }
 
 fn render(platform: &Platform) -> String {
-    let quota = platform.user_quota.environments.map_or("any number".to_owned(), |n| n.to_string());
+    let quota = platform.settings.user_quota.environments.map_or("any number".to_owned(), |n| n.to_string());
     let row = |m: &Member| [format!("{:?}", m.kind).to_lowercase(), m.name.clone(), m.role.clone()];
-    let rows: Vec<_> = platform.members.iter().map(row).collect();
-    let Quota { cpu, memory, storage, .. } = &platform.user_quota;
+    let rows: Vec<_> = platform.settings.members.iter().map(row).collect();
+    let Quota { cpu, memory, storage, .. } = &platform.settings.user_quota;
     let mut text = format!("environments of each user: {quota}\n");
     for (name, limit) in [("cpu", cpu), ("memory", memory), ("storage", storage)] {
         if let Some(limit) = limit {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, nearest};
 
@@ -35,6 +35,15 @@ pub(super) fn check<T: JsonSchema>(sent: &Value) -> Result<(), Error> {
     let detail = format!("the body is not what this takes: there is no field {name:?}{inside}; fields are {takes}");
     let nearest = nearest(&name, known.iter().map(String::as_str));
     Err(Error::Invalid { kind: "invalid-body", detail, nearest })
+}
+
+/// Names in a body itself that are no fields of its type.
+pub(super) fn unknown_of<T: JsonSchema>(sent: &Map<String, Value>) -> Vec<String> {
+    let schema = schema_of::<T>();
+    if schema["additionalProperties"] != false {
+        return Vec::new();
+    }
+    sent.keys().filter(|name| schema["properties"].get(name.as_str()).is_none()).cloned().collect()
 }
 
 /// A field that is not there.
@@ -84,7 +93,7 @@ impl Unknown {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use vctl_api::rest::{ApprovalRuleSettings, CreateEnvironment, CreateProject, Platform, PublishTemplate};
+    use vctl_api::rest::{ApprovalRuleSettings, CreateEnvironment, CreateProject, PlatformSettings, PublishTemplate};
 
     use super::*;
 
@@ -104,7 +113,7 @@ mod tests {
         assert!(detail.contains("no field \"environment\" in quota;"), "{detail}");
         assert_eq!(near, ["environments"]);
         let member = json!({"kind": "user", "name": "ann", "rol": "viewer"});
-        let (detail, near) = said::<Platform>(&json!({"members": [member]}));
+        let (detail, near) = said::<PlatformSettings>(&json!({"members": [member]}));
         assert!(detail.contains("no field \"rol\" in members[0];"), "{detail}");
         assert_eq!(near, ["role"]);
         let (detail, _) = said::<ApprovalRuleSettings>(&json!({"largerThan": {"cpus": "4"}}));

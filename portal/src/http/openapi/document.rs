@@ -80,7 +80,8 @@ fn bound(value: &mut Value) {
 
 const DESCRIPTION: &str = "Errors are `application/problem+json`. Every answer has an `X-Request-Id`. Lists are pages: `limit`, `cursor` \
     and `sort`; `next` and the `Link` header say where the next one is. What can be edited has an `ETag`; a change with `If-Match` is \
-    refused with 412, and what is there now, when somebody else was faster; with `If-None-Match: *` it only makes what is not there yet. A `POST` with an `Idempotency-Key` is done once. \
+    refused with 412, and what is there now, when somebody else was faster; with `If-None-Match: *` it only makes what is not there yet. \
+    What is answered can be sent back whole: fields that only the server tells are taken as they were told, and refused with 422 otherwise. A `POST` with an `Idempotency-Key` is done once. \
     `x-permission` is what the caller needs, `x-permission-at` where.";
 
 /// A path as OpenAPI writes it.
