@@ -12,6 +12,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod enqueue;
 pub(crate) mod failure;
+pub mod history;
 pub(crate) mod metrics;
 mod progress;
 pub(crate) mod rotate;

@@ -46,6 +46,7 @@ mod usage;
 mod webhooks;
 
 pub use access::rules::{ClusterRules, Taken};
+pub use jobs::history::JobHistory;
 pub use audit::requests::{AuditMode, RequestEvent};
 pub use auth::{
     environment_tokens::EnvironmentUser,
@@ -134,6 +135,8 @@ pub struct JobsConfig {
     pub drain_deadline: Duration,
     /// Longest wait between two looks at something that is waited for.
     pub poll: Duration,
+    /// Which finished jobs are kept.
+    pub history: JobHistory,
 }
 
 impl Default for JobsConfig {
@@ -147,6 +150,7 @@ impl Default for JobsConfig {
             ready_deadline: Duration::from_mins(5),
             drain_deadline: Duration::from_mins(5),
             poll: Duration::from_millis(500),
+            history: JobHistory::default(),
         }
     }
 }

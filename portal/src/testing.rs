@@ -25,7 +25,7 @@ use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Entry, Expect, Export, Key, MemoryStore, SqliteStore, Store, TenantBackup};
 
 use crate::{
-    JobsConfig, Portal, PortalConfig,
+    JobHistory, JobsConfig, Portal, PortalConfig,
     access::{
         decide::Subject,
         policy::{Limit, Permit},
@@ -381,11 +381,18 @@ impl World {
     pub(crate) fn with_issuers(oidc: crate::OidcConfig) -> Self {
         let at = "2026-01-02T03:04:05Z".parse().expect("time");
         let dir = tempfile::tempdir().expect("dir");
-        Self::join_with(dir, Clock::fixed(at), Arc::new(MemoryStore::new()), Arc::default(), Some(oidc))
+        Self::join_with(dir, Clock::fixed(at), Arc::new(MemoryStore::new()), Arc::default(), |c| c.oidc = Some(oidc))
+    }
+
+    /// With another history of jobs, on SQLite.
+    pub(crate) async fn with_history(history: JobHistory) -> Self {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = SqliteStore::open(dir.path(), &Tasks::new()).await.expect("store");
+        Self::join_with(dir, Clock::system(), Arc::new(store), Arc::default(), |c| c.jobs.history = history)
     }
 
     fn join(dir: tempfile::TempDir, clock: Clock, store: Arc<dyn Store>, planes: Arc<FakePlanes>) -> Self {
-        Self::join_with(dir, clock, store, planes, None)
+        Self::join_with(dir, clock, store, planes, |_| {})
     }
 
     fn join_with(
@@ -393,12 +400,12 @@ impl World {
         clock: Clock,
         store: Arc<dyn Store>,
         planes: Arc<FakePlanes>,
-        oidc: Option<crate::OidcConfig>,
+        change: impl FnOnce(&mut PortalConfig),
     ) -> Self {
         let token_file = dir.path().join("admin.token");
         let templates = dir.path().join("templates");
         std::fs::create_dir_all(&templates).expect("mkdir");
-        let config = PortalConfig {
+        let mut config = PortalConfig {
             public_url: "https://127.0.0.1:8443".to_owned(),
             listen: "127.0.0.1:8443".to_owned(),
             version: "0.0.0-test".to_owned(),
@@ -409,7 +416,7 @@ impl World {
             own_program: None,
             helm: "helm-of-nobody".into(),
             git: "git".into(),
-            oidc,
+            oidc: None,
             private_webhooks: true,
             jobs: JobsConfig {
                 back_off: Duration::from_millis(1),
@@ -420,6 +427,7 @@ impl World {
                 ..JobsConfig::default()
             },
         };
+        change(&mut config);
         let tasks = Tasks::new();
         let portal =
             Portal::new(config, clock.clone(), tasks.clone(), store.clone(), planes.clone(), Arc::new(NoWorkers))

@@ -7,20 +7,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vctl_api::rest::{JobState, Operation};
 use vctl_runtime::{clock::Clock, tasks::Tasks, telemetry};
-use vctl_store::{Expect, Watch};
+use vctl_store::Watch;
 
 use super::{
-    board::Board, create, delete, ended, failure::Failure, metrics::JobMetrics, rotate, sleep, update, wake, work::Work,
+    board::Board, create, delete, failure::Failure, history::Keeper, metrics::JobMetrics, rotate, sleep, update, wake, work::Work,
 };
 use crate::{
     JobsConfig,
-    documents::{JobDoc, Stored, decode, remove},
+    documents::{JobDoc, Stored, decode},
     environments::Environments,
     error::Error,
 };
 
-/// Finished jobs that are kept for people to look at.
-const KEEP: usize = 1000;
 /// A job that brings the process down must not do so for ever.
 const STARTS_LIMIT: u32 = 50;
 /// Longest wait between two retries.
@@ -57,8 +55,10 @@ impl Runner {
         tasks.spawn_until_stopped("job-runner", async move {
             let (freed, mut free) = mpsc::unbounded_channel();
             let mut board = Board::new(self.shared.config.sole_runner.then(|| self.shared.holder.clone()));
+            let documents = self.shared.environments.documents.clone();
+            let mut keeper = Keeper::new(self.shared.config.history, documents);
             loop {
-                if let Err(e) = self.run(&inner, &mut board, &freed, &mut free).await {
+                if let Err(e) = self.run(&inner, &mut board, &mut keeper, &freed, &mut free).await {
                     tracing::error!(error = %e, "the job runner cannot read its jobs; trying again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
@@ -71,19 +71,21 @@ impl Runner {
         &self,
         tasks: &Tasks,
         board: &mut Board,
+        keeper: &mut Keeper,
         freed: &mpsc::UnboundedSender<String>,
         free: &mut mpsc::UnboundedReceiver<String>,
     ) -> Result<(), Error> {
         let documents = &self.shared.environments.documents;
         let (jobs, revision) = documents.list::<JobDoc>().await?;
-        self.forget_old(&jobs).await?;
+        keeper.list(&jobs);
         let mut watch: Watch = documents.watch::<JobDoc>(revision).await?;
         board.list(jobs, self.shared.clock.now());
         loop {
             self.start_what_can_start(board, tasks, freed);
+            keeper.trim(self.shared.clock.now(), tasks);
             // When as many are worked on as can be, the end of one is told: of those that wait, none is looked at.
             let full = board.running() >= self.shared.config.parallel;
-            let pause = if full { LONGEST_PAUSE } else { board.pause(self.shared.clock.now()) };
+            let pause = if full { LONGEST_PAUSE } else { board.pause(self.shared.clock.now()).min(LONGEST_PAUSE) };
             tokio::select! {
                 events = watch.next() => {
                     // Too slow, or history is gone: what runs goes on, and the list tells the rest.
@@ -91,10 +93,12 @@ impl Runner {
                     let now = self.shared.clock.now();
                     for event in events {
                         let job = event.value.as_ref().map(decode::<JobDoc>).transpose()?;
+                        keeper.note(&event.key.name, event.revision, job.as_ref());
                         board.note(&event.key.name, event.revision, job, now);
                     }
                 }
                 Some(id) = free.recv() => board.freed(&id, self.shared.clock.now()),
+                () = keeper.trimmed() => {}
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -222,21 +226,6 @@ impl Runner {
     async fn finish(&self, work: &Work, state: JobState, error: &str) -> Result<(), Failure> {
         work.finish(state, error).await?;
         self.shared.metrics.ended(state);
-        Ok(())
-    }
-
-    /// Removes the oldest finished jobs beyond those that are kept.
-    async fn forget_old(&self, jobs: &[Stored<JobDoc>]) -> Result<(), Error> {
-        let finished: Vec<_> = jobs.iter().filter(|job| ended(job.value.state)).collect();
-        let surplus = finished.len().saturating_sub(KEEP);
-        let writes: Vec<_> = finished
-            .iter()
-            .take(surplus)
-            .map(|job| remove::<JobDoc>(&job.value.id, Expect::Revision(job.revision)))
-            .collect();
-        if !writes.is_empty() {
-            self.shared.environments.documents.transact(writes).await?;
-        }
         Ok(())
     }
 }

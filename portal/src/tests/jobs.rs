@@ -6,6 +6,7 @@ use http::StatusCode;
 use vctl_api::rest::{JobState, Phase};
 
 use crate::{
+    JobHistory,
     ports::{PortError, Readiness, UnreadyPod, Workload},
     testing::{World, workload},
 };
@@ -166,5 +167,41 @@ async fn many_environments_at_once() {
         assert_eq!(world.ended(&job).await.state, JobState::Succeeded);
     }
     assert_eq!(world.planes.state().clusters.len(), 100);
+    world.tasks.stop();
+}
+
+#[tokio::test]
+async fn finished_jobs_are_removed_while_others_run_but_for_those_that_can_be_resumed() {
+    let world = World::with_history(JobHistory { count: 5, age: None }).await;
+    world.portal.start();
+    let refused = PortError::Permanent("field spec.x is unknown".to_owned());
+    world.planes.state().failures.insert("apply", vec![refused]);
+    let failed = world.create("wrong", "team-x").await;
+    assert_eq!(world.ended(&failed).await.state, JobState::Failed);
+    let mut jobs = Vec::new();
+    for i in 0..20 {
+        let job = world.create(&format!("env-{i}"), "blank").await;
+        assert_eq!(world.ended(&job).await.state, JobState::Succeeded);
+        jobs.push(job);
+    }
+    let mut left = jobs[15..].to_vec();
+    left.push(failed.clone());
+    left.sort();
+    let ids = |list: &serde_json::Value| {
+        let items = list["items"].as_array().expect("items").iter();
+        let mut ids: Vec<String> = items.map(|job| job["id"].as_str().expect("id").to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    world.until(None, "/api/v1/jobs", |list| ids(list) == left).await;
+    // What was resumed is not the last one of its environment any more.
+    let (status, resumed) = world.call("POST", &format!("/api/v1/jobs/{failed}/resume"), None).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{resumed}");
+    let resumed = resumed["id"].as_str().expect("id").to_owned();
+    assert_eq!(world.ended(&resumed).await.state, JobState::Succeeded);
+    left = jobs[16..].to_vec();
+    left.push(resumed);
+    left.sort();
+    world.until(None, "/api/v1/jobs", |list| ids(list) == left).await;
     world.tasks.stop();
 }
