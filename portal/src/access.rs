@@ -203,13 +203,3 @@ pub(crate) fn expected_or_new(current: Option<Revision>, wanted: Option<Revision
         current => expected(current.unwrap_or_default(), wanted),
     }
 }
-
-/// A conflict of a change of one document: somebody else was faster.
-pub(crate) fn changed_meanwhile(e: StoreError) -> Error {
-    match e {
-        StoreError::Conflict { .. } => {
-            Error::Conflict("somebody else has changed it at the same moment: read it again and decide anew".to_owned())
-        }
-        other => other.into(),
-    }
-}

@@ -35,6 +35,9 @@ pub enum Error {
     /// It changed in between, or is not in a state for this.
     #[error("{0}")]
     Conflict(String),
+    /// Somebody else has changed it at the same moment: nobody was refused for what they ask, and what there is now is to be read.
+    #[error("somebody else has changed it at the same moment: read it again and decide anew")]
+    Raced,
     /// `If-Match` does not hold.
     #[error("it has changed (its revision is {current}): read it again and decide anew")]
     Changed {
@@ -107,7 +110,7 @@ impl Error {
 impl From<StoreError> for Error {
     fn from(e: StoreError) -> Self {
         match e {
-            StoreError::Conflict { .. } => Self::Conflict("it was changed at the same moment: try again".to_owned()),
+            StoreError::Conflict { .. } => Self::Raced,
             StoreError::Closed => Self::Unavailable(e.to_string()),
             other => Self::Internal(other.to_string()),
         }

@@ -77,7 +77,8 @@ impl Environments {
     /// Asks for an update that was checked; a job, of the id that is given, does it. `besides` is written with it.
     ///
     /// # Errors
-    /// [`Error::Conflict`] unless the environment is awake, nothing works on it, and it is as it was when the update was checked.
+    /// [`Error::Conflict`] unless the environment is awake and nothing works on it; [`Error::Raced`] when it is not as it was when the update
+    /// was checked.
     pub(crate) async fn commit_update(
         &self,
         caller: Caller<'_>,
@@ -89,7 +90,7 @@ impl Environments {
         let name = prepared.of.value.name.as_str();
         self.enqueue(caller, name, |stored, job| {
             if stored.revision != prepared.of.revision {
-                return Err(Error::Conflict(format!("environment {name:?} was changed at the same moment: try again")));
+                return Err(Error::Raced);
             }
             let doc = &stored.value;
             match (doc.phase, job) {

@@ -26,7 +26,7 @@ use self::{
     sending::Sender,
 };
 use crate::{
-    access::{changed_meanwhile, check_name, expected_or_new},
+    access::{check_name, expected, expected_or_new},
     audit::{Subject, entry},
     documents::{Documents, Stored, put, remove},
     environments::Caller,
@@ -124,7 +124,7 @@ impl Webhooks {
         if let Some(secret) = given {
             writes.push(put(&WebhookSecretDoc { name: name.to_owned(), secret }, Expect::Any)?);
         }
-        let revisions = self.documents.transact(writes).await.map_err(changed_meanwhile)?;
+        let revisions = self.documents.transact(writes).await?;
         let revision = revisions.first().copied().unwrap_or_default();
         let mut webhook = view(Stored { value: doc, revision, created: revision }, Vec::new());
         webhook.settings.secret = made;
@@ -134,9 +134,15 @@ impl Webhooks {
     /// Deletes a webhook; what it was to be told is not told.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
-    pub(crate) async fn delete(&self, caller: Caller<'_>, name: &str) -> Result<(), Error> {
+    /// [`Error::NotFound`]; [`Error::Changed`].
+    pub(crate) async fn delete(
+        &self,
+        caller: Caller<'_>,
+        name: &str,
+        if_revision: Option<Revision>,
+    ) -> Result<(), Error> {
         let stored = self.stored(name).await?;
+        expected(stored.revision, if_revision)?;
         let mut writes = vec![
             remove::<WebhookDoc>(name, Expect::Revision(stored.revision)),
             entry(self.clock.now(), caller, "webhook.delete", Subject::platform(name), Value::Null)?,
@@ -144,7 +150,7 @@ impl Webhooks {
         if self.documents.get::<WebhookSecretDoc>(name).await?.is_some() {
             writes.push(remove::<WebhookSecretDoc>(name, Expect::Any));
         }
-        self.documents.transact(writes).await.map_err(changed_meanwhile)?;
+        self.documents.transact(writes).await?;
         Ok(())
     }
 

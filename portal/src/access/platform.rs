@@ -4,7 +4,7 @@ use vctl_api::rest::{Platform, PlatformSettings};
 use vctl_store::Revision;
 
 use super::{
-    Access, changed_meanwhile, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit, quota,
+    Access, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit, quota,
 };
 use crate::{
     audit::{Subject, entry, record::changes},
@@ -43,7 +43,7 @@ impl Access {
             put(&document, expect)?,
             entry(self.clock.now(), caller, "platform.update", Subject::platform(""), detail)?,
         ];
-        let revisions = self.change(writes).await.map_err(changed_meanwhile)?;
+        let revisions = self.change(writes).await?;
         Ok(Platform { settings: document.settings, revision: revisions.first().copied().unwrap_or_default() })
     }
 }

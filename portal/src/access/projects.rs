@@ -4,7 +4,7 @@ use vctl_api::rest::{CreateProject, DEFAULT_PROJECT, Project, ProjectSettings, Q
 use vctl_store::{Expect, Revision, StoreError};
 
 use super::{
-    Access, changed_meanwhile, check_name,
+    Access, check_name,
     decide::Scope,
     documents::{ProjectDoc, project},
     expected, members,
@@ -105,7 +105,7 @@ impl Access {
             ProjectDoc { settings, created_at: stored.value.created_at.or(Some(now)), name: name.to_owned() };
         let writes =
             vec![put(&document, expect)?, entry(now, caller, "project.update", Subject::project(name), detail)?];
-        let revision = self.change(writes).await.map_err(changed_meanwhile)?;
+        let revision = self.change(writes).await?;
         let revision = revision.first().copied().unwrap_or_default();
         if stored.value.settings.allowed_workers != document.settings.allowed_workers {
             // After a crash here all of them are looked at anyway.
@@ -150,7 +150,7 @@ impl Access {
             remove::<ProjectDoc>(name, Expect::Revision(stored.revision)),
             entry(self.clock.now(), caller, "project.delete", Subject::project(name), detail)?,
         ];
-        self.change(writes).await.map_err(changed_meanwhile)?;
+        self.change(writes).await?;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use vctl_api::rest::{Role, RoleSettings};
 use vctl_store::{Expect, Revision};
 
 use super::{
-    Access, changed_meanwhile, check_escalation, check_name,
+    Access, check_escalation, check_name,
     decide::Scope,
     documents::RoleDoc,
     expected, expected_or_new,
@@ -74,7 +74,7 @@ impl Access {
         let action = if stored.is_some() { "role.update" } else { "role.create" };
         let writes =
             vec![put(&document, expect)?, entry(self.clock.now(), caller, action, Subject::platform(name), detail)?];
-        let revisions = self.change(writes).await.map_err(changed_meanwhile)?;
+        let revisions = self.change(writes).await?;
         let revision = revisions.first().copied().unwrap_or_default();
         Ok(own(&Stored { value: document, revision, created: revision }))
     }
@@ -122,7 +122,7 @@ impl Access {
             remove::<RoleDoc>(name, Expect::Revision(stored.revision)),
             entry(self.clock.now(), caller, "role.delete", Subject::platform(name), detail)?,
         ];
-        self.change(writes).await.map_err(changed_meanwhile)?;
+        self.change(writes).await?;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use vctl_api::rest::{MemberKind, Team, TeamSettings};
 use vctl_store::{Expect, Revision};
 
 use super::{
-    Access, changed_meanwhile, check_escalation, check_name,
+    Access, check_escalation, check_name,
     decide::{Place, Scope},
     documents::{TeamDoc, team},
     expected, expected_or_new,
@@ -79,7 +79,7 @@ impl Access {
         let action = if stored.is_some() { "team.update" } else { "team.create" };
         let writes =
             vec![put(&document, expect)?, entry(self.clock.now(), caller, action, Subject::platform(name), detail)?];
-        let revisions = self.change(writes).await.map_err(changed_meanwhile)?;
+        let revisions = self.change(writes).await?;
         let revision = revisions.first().copied().unwrap_or_default();
         Ok(team(Stored { value: document, revision, created: revision }))
     }
@@ -107,7 +107,7 @@ impl Access {
             remove::<TeamDoc>(name, Expect::Revision(seen.revision)),
             entry(self.clock.now(), caller, "team.delete", Subject::platform(name), detail)?,
         ];
-        self.change(writes).await.map_err(changed_meanwhile)?;
+        self.change(writes).await?;
         Ok(())
     }
 }

@@ -67,7 +67,13 @@ impl Approvals {
                 terms(&mut doc, &self.rules().await?, now);
                 ("approval.hold", "approval.requested")
             }
-            Err(e @ (Error::Unavailable(_) | Error::Internal(_) | Error::QuotaExceeded(_) | Error::Conflict(_))) => {
+            Err(
+                e @ (Error::Unavailable(_)
+                | Error::Internal(_)
+                | Error::QuotaExceeded(_)
+                | Error::Conflict(_)
+                | Error::Raced),
+            ) => {
                 doc.message = format!("not carried out yet: {e}");
                 doc.next_try = now.checked_add(AGAIN).ok();
                 // Nothing has become of it: this is no step of its life.

@@ -10,7 +10,7 @@ use super::{
     documents::{RuleDoc, rule},
 };
 use crate::{
-    access::{changed_meanwhile, check_name, expected, expected_or_new},
+    access::{check_name, expected, expected_or_new},
     audit::{Subject, entry, record::changes},
     documents::{Stored, put, remove},
     environments::Caller,
@@ -77,7 +77,7 @@ impl Approvals {
         let detail = changes(&before, &document.settings)?;
         let subject = Subject::of_project(name, project.unwrap_or_default());
         let writes = vec![put(&document, expect)?, entry(self.now(), caller, "approval-rule.set", subject, detail)?];
-        let revisions = self.environments.documents.transact(writes).await.map_err(changed_meanwhile)?;
+        let revisions = self.environments.documents.transact(writes).await?;
         let revision = revisions.first().copied().unwrap_or_default();
         Ok(rule(Stored { value: document, revision, created: revision }))
     }
@@ -101,7 +101,7 @@ impl Approvals {
             remove::<RuleDoc>(&stored.value.key, Expect::Revision(stored.revision)),
             entry(self.now(), caller, "approval-rule.delete", subject, detail)?,
         ];
-        self.environments.documents.transact(writes).await.map_err(changed_meanwhile)?;
+        self.environments.documents.transact(writes).await?;
         Ok(())
     }
 }

@@ -129,10 +129,20 @@ impl Auth {
     }
 
     /// Removes a user with everything by which they could come in. Whoever the issuer still signs in is made anew, without rights.
-    pub(crate) async fn remove_user(&self, caller: Caller<'_>, id: &str) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Changed`] when `if_revision` is another one.
+    pub(crate) async fn remove_user(
+        &self,
+        caller: Caller<'_>,
+        id: &str,
+        if_revision: Option<Revision>,
+    ) -> Result<(), Error> {
         let stored = self.stored_user(id).await?;
+        unchanged(stored.revision, if_revision)?;
+        let as_seen = if if_revision.is_some() { Expect::Revision(stored.revision) } else { Expect::Any };
         let mut writes = vec![
-            remove::<UserDoc>(id, Expect::Any),
+            remove::<UserDoc>(id, as_seen),
             audit(
                 self.clock.now(),
                 caller.actor,
@@ -145,6 +155,7 @@ impl Auth {
         writes.extend(self.removals_of(id).await?);
         match self.documents.transact(writes).await {
             Ok(_) => Ok(()),
+            Err(StoreError::Conflict { .. }) if if_revision.is_some() => Err(Error::Raced),
             // Somebody else has removed them at the same moment.
             Err(StoreError::Conflict { .. }) => Err(Error::Unavailable("the user is changing".to_owned())),
             Err(e) => Err(e.into()),

@@ -106,7 +106,7 @@ pub(super) async fn put_project(
     let access = &portal.inner().access;
     let changed = access.update_project(requester.caller(), &permit, &name, settings, revision).await;
     let now = async { access.project(&permit, &name).await.map(crate::access::documents::project) };
-    let project = or_current(changed, now).await?;
+    let project = or_current(changed, revision, now).await?;
     changed_to(&project, project.revision, headers)
 }
 
@@ -120,7 +120,7 @@ pub(super) async fn delete_project(
     let access = &portal.inner().access;
     let deleted = access.delete_project(requester.caller(), &permit, &name, revision).await;
     let now = async { access.project(&permit, &name).await.map(crate::access::documents::project) };
-    or_current(deleted, now).await?;
+    or_current(deleted, revision, now).await?;
     Ok(NoContent)
 }
 
@@ -153,7 +153,7 @@ pub(super) async fn put_team(
 ) -> Result<Tagged<Team>, Error> {
     let access = &portal.inner().access;
     let changed = access.put_team(requester.caller(), &permit, &name, settings, revision).await;
-    let team = or_current(changed, access.team(&permit, &name)).await?;
+    let team = or_current(changed, revision, access.team(&permit, &name)).await?;
     changed_to(&team, team.revision, headers)
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn delete_team(
 ) -> Result<NoContent, Error> {
     let access = &portal.inner().access;
     let deleted = access.delete_team(requester.caller(), &permit, &name, revision).await;
-    or_current(deleted, access.team(&permit, &name)).await?;
+    or_current(deleted, revision, access.team(&permit, &name)).await?;
     Ok(NoContent)
 }
 
@@ -194,7 +194,7 @@ pub(super) async fn put_role(
 ) -> Result<Tagged<Role>, Error> {
     let access = &portal.inner().access;
     let changed = access.put_role(requester.caller(), &permit, &name, settings, revision).await;
-    let role = or_current(changed, access.role(&name)).await?;
+    let role = or_current(changed, revision, access.role(&name)).await?;
     changed_to(&role, role.revision, headers)
 }
 
@@ -206,7 +206,7 @@ pub(super) async fn delete_role(
 ) -> Result<NoContent, Error> {
     let access = &portal.inner().access;
     let deleted = access.delete_role(requester.caller(), &name, revision).await;
-    or_current(deleted, access.role(&name)).await?;
+    or_current(deleted, revision, access.role(&name)).await?;
     Ok(NoContent)
 }
 
@@ -225,7 +225,7 @@ pub(super) async fn put_platform(
 ) -> Result<Tagged<Platform>, Error> {
     let access = &portal.inner().access;
     let changed = access.put_platform(requester.caller(), &permit, settings, revision).await;
-    let platform = or_current(changed, access.platform()).await?;
+    let platform = or_current(changed, revision, access.platform()).await?;
     changed_to(&platform, platform.revision, headers)
 }
 
@@ -257,7 +257,7 @@ pub(super) async fn share(
     }
     let user = portal.inner().access.user_id(&user).await?;
     let shared = environments.share(requester.caller(), &name, &user, Some(access), revision).await;
-    or_current(shared, environments.get(&name)).await.map(Json)
+    or_current(shared, revision, environments.get(&name)).await.map(Json)
 }
 
 pub(super) async fn unshare(
@@ -269,5 +269,5 @@ pub(super) async fn unshare(
     let user = portal.inner().access.user_id(&user).await?;
     let environments = &portal.inner().environments;
     let unshared = environments.share(requester.caller(), &name, &user, None, revision).await;
-    or_current(unshared, environments.get(&name)).await.map(Json)
+    or_current(unshared, revision, environments.get(&name)).await.map(Json)
 }

@@ -139,7 +139,7 @@ pub(super) async fn delete_environment(
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
     let environments = &portal.inner().environments;
     let deleted = environments.delete(requester.caller(), &name, revision).await;
-    let mut job = or_current(deleted, environments.get(&name)).await?;
+    let mut job = or_current(deleted, revision, environments.get(&name)).await?;
     if query.wait.is_none_or(|wait| wait == "false") {
         return Ok(Waited { ended: false, value: job });
     }
@@ -198,7 +198,7 @@ pub(super) async fn set_authentication(
         environments.set_authentication(requester.caller(), &name, request.authentication.clone(), revision).await;
     let now =
         async { environments.authentication(&name).await.map(|authentication| Authentication { authentication }) };
-    or_current(set, now).await?;
+    or_current(set, revision, now).await?;
     Ok(Json(request))
 }
 

@@ -210,7 +210,7 @@ async fn put_rule_of(
 ) -> Result<Json<ApprovalRule>, Error> {
     let approvals = &portal.inner().approvals;
     let changed = approvals.put_rule(requester.caller(), project, name, settings, revision).await;
-    or_current(changed, approvals.rule(project, name)).await.map(Json)
+    or_current(changed, revision, approvals.rule(project, name)).await.map(Json)
 }
 
 /// A rule of a project, or the platform's, is taken away.
@@ -223,7 +223,7 @@ async fn delete_rule_of(
 ) -> Result<NoContent, Error> {
     let approvals = &portal.inner().approvals;
     let deleted = approvals.delete_rule(requester.caller(), project, name, revision).await;
-    or_current(deleted, approvals.rule(project, name)).await.map(|_| NoContent)
+    or_current(deleted, revision, approvals.rule(project, name)).await.map(|_| NoContent)
 }
 
 pub(super) async fn put_rule(

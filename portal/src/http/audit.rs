@@ -169,7 +169,7 @@ pub(super) async fn set_policy(
     let environments = &portal.inner().environments;
     let set = environments.set_audit_policy(requester.caller(), &name, request.policy.clone(), revision).await;
     let now = async { environments.audit_policy(&name).await.map(|policy| AuditPolicy { policy }) };
-    or_current(set, now).await?;
+    or_current(set, revision, now).await?;
     Ok(Json(request))
 }
 

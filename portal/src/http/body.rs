@@ -255,20 +255,29 @@ impl Takes for IfMatch {
     }
 }
 
-/// A change that was refused because of `If-Match` says what is there now, so that both can be merged.
+/// A change that was refused because of `If-Match`, before it began or in a race that it has lost, says what is there now, so that both can
+/// be merged. `condition` is what it asks for.
 ///
 /// # Errors
-/// What `changed` says; [`Error::Stale`] instead of [`Error::Changed`].
+/// What `changed` says; [`Error::Stale`] instead of [`Error::Changed`], and instead of [`Error::Raced`] where there is a condition.
 pub(crate) async fn or_current<T, V: Serialize>(
     changed: Result<T, Error>,
+    condition: Option<u64>,
     now: impl Future<Output = Result<V, Error>>,
 ) -> Result<T, Error> {
-    let Err(Error::Changed { current }) = changed else { return changed };
+    let known = match changed {
+        Err(Error::Changed { current }) => Some(current),
+        Err(Error::Raced) if condition.is_some() => None,
+        other => return other,
+    };
     let now = match now.await {
         Ok(now) => serde_json::to_value(now).map_err(|e| Error::Internal(e.to_string()))?,
-        Err(Error::NotFound { .. }) => return Err(Error::Changed { current }),
+        // Somebody has deleted it.
+        Err(Error::NotFound { .. }) => return Err(Error::Changed { current: known.unwrap_or_default() }),
         Err(e) => return Err(e),
     };
+    // What is changed without trying again tells its revision.
+    let current = known.or_else(|| now["revision"].as_u64()).unwrap_or_default();
     Err(Error::Stale { current, now: Box::new(now) })
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn extend(
 ) -> Result<Json<Environment>, Error> {
     let environments = &portal.inner().environments;
     let extended = environments.extend(requester.caller(), &name, request.period, revision).await;
-    or_current(extended, environments.get(&name)).await.map(Json)
+    or_current(extended, revision, environments.get(&name)).await.map(Json)
 }
 
 pub(super) async fn update(
@@ -58,7 +58,7 @@ pub(super) async fn update(
 ) -> Result<OrWaits<Accepted<Job>>, Error> {
     let inner = portal.inner();
     let asked = inner.approvals.update(requester.caller(), &permit, &name, request, revision).await;
-    Ok(OrWaits::of(or_current(asked, inner.environments.get(&name)).await?, Accepted))
+    Ok(OrWaits::of(or_current(asked, revision, inner.environments.get(&name)).await?, Accepted))
 }
 
 pub(super) async fn preview(

@@ -17,7 +17,7 @@ pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::QuotaExceeded(_) => (StatusCode::FORBIDDEN, "quota-exceeded"),
         Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         Error::AlreadyExists(_) => (StatusCode::CONFLICT, "already-exists"),
-        Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Error::Conflict(_) | Error::Raced => (StatusCode::CONFLICT, "conflict"),
         Error::ApprovalRequired(_) => (StatusCode::CONFLICT, "approval-required"),
         Error::Changed { .. } | Error::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed"),
         Error::Invalid { kind, .. } => (StatusCode::UNPROCESSABLE_ENTITY, kind),

@@ -72,6 +72,6 @@ pub(super) async fn change_version(
     let environments = &portal.inner().environments;
     let (registry, now) = (&environments.registry, environments.now());
     let changed = registry.change_version(requester.caller(), (&name, &version), request, revision, now).await;
-    let version = or_current(changed, registry.version(&name, &version)).await?;
+    let version = or_current(changed, revision, registry.version(&name, &version)).await?;
     tagged(&version, Some(version.revision), &HeaderMap::new())
 }

@@ -53,7 +53,7 @@ pub(super) async fn change(
 ) -> Result<Tagged<User>, Error> {
     let auth = &portal.inner().auth;
     let changed = auth.set_disabled(requester.caller(), &user, request.disabled, revision).await;
-    let stored = or_current(changed, async { auth.stored_user(&user).await.map(UserDoc::view) }).await?;
+    let stored = or_current(changed, revision, async { auth.stored_user(&user).await.map(UserDoc::view) }).await?;
     let revision = stored.revision;
     tagged(&UserDoc::view(stored), Some(revision), &HeaderMap::new())
 }
@@ -62,7 +62,10 @@ pub(super) async fn remove(
     State(portal): State<Portal>,
     requester: Requester,
     Path(user): Path<String>,
+    IfMatch(revision): IfMatch,
 ) -> Result<NoContent, Error> {
-    portal.inner().auth.remove_user(requester.caller(), &user).await?;
-    Ok(NoContent)
+    let auth = &portal.inner().auth;
+    let removed = auth.remove_user(requester.caller(), &user, revision).await;
+    let now = async { auth.stored_user(&user).await.map(UserDoc::view) };
+    or_current(removed, revision, now).await.map(|()| NoContent)
 }

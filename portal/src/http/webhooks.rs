@@ -38,16 +38,18 @@ pub(super) async fn put(
 ) -> Result<Json<Webhook>, Error> {
     let webhooks = &portal.inner().webhooks;
     let changed = webhooks.put(requester.caller(), &name, settings, revision).await;
-    or_current(changed, webhooks.get(&name)).await.map(Json)
+    or_current(changed, revision, webhooks.get(&name)).await.map(Json)
 }
 
 pub(super) async fn delete(
     State(portal): State<Portal>,
     requester: Requester,
     Path(name): Path<String>,
+    IfMatch(revision): IfMatch,
 ) -> Result<NoContent, Error> {
-    portal.inner().webhooks.delete(requester.caller(), &name).await?;
-    Ok(NoContent)
+    let webhooks = &portal.inner().webhooks;
+    let deleted = webhooks.delete(requester.caller(), &name, revision).await;
+    or_current(deleted, revision, webhooks.get(&name)).await.map(|()| NoContent)
 }
 
 pub(super) async fn test(

@@ -10,7 +10,7 @@ use vctl_store::Revision;
 
 use super::{Registry, STABLE, TemplateVersionDoc, not_found, of_server, view};
 use crate::{
-    access::{changed_meanwhile, expected},
+    access::expected,
     documents::{Stored, audit, put},
     environments::Caller,
     error::{Error, nearest},
@@ -123,7 +123,7 @@ impl Registry {
         let action = if yanked { "template.yank" } else { "template.unyank" };
         doc.yanked = yanked.then(|| Yanked { at: now, by: caller.actor.to_owned(), reason: reason.clone() });
         let writes = vec![put(&doc, expect)?, audit(now, caller.actor, action, name, caller.request_id, detail)?];
-        let revisions = self.documents.transact(writes).await.map_err(changed_meanwhile)?;
+        let revisions = self.documents.transact(writes).await?;
         let revision = revisions.first().copied().unwrap_or_default();
         Ok(view(Stored { value: doc, revision, created: stored.created }))
     }
