@@ -79,6 +79,9 @@ pub enum Error {
     /// The endpoint does not take this method.
     #[error("this address does not take that method: see /api/v1 in the documentation")]
     MethodNotAllowed,
+    /// The caller has too much of something at the same time.
+    #[error("{0}")]
+    TooManyRequests(String),
     /// Cannot be answered now, but later.
     #[error("{0}: try again in a moment")]
     Unavailable(String),

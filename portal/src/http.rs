@@ -37,7 +37,9 @@ use std::collections::HashMap;
 use axum::{Extension, Router, middleware, routing::MethodFilter};
 
 use self::body::told;
-pub(crate) use self::idempotency::Once;
+#[cfg(test)]
+pub(crate) use self::events::STREAMS_LIMIT;
+pub(crate) use self::{events::Streams, idempotency::Once};
 pub use self::openapi::document as openapi_document;
 use self::openapi::{
     describe::Operation,

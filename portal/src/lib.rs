@@ -187,6 +187,7 @@ pub(crate) struct Inner {
     pub(crate) jobs: Arc<JobMetrics>,
     pub(crate) http: HttpMetrics,
     pub(crate) once: http::Once,
+    pub(crate) streams: http::Streams,
 }
 
 impl Portal {
@@ -247,6 +248,7 @@ impl Portal {
             jobs: Arc::default(),
             http: HttpMetrics::default(),
             once: http::Once::new(),
+            streams: http::Streams::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }

@@ -7,7 +7,7 @@ use vctl_store::{Expect, StoreError, Write};
 
 use super::{Auth, Credential, Identity, Origin, Session, digest, secret};
 use crate::{
-    documents::{LinkDoc, SessionDoc, audit, put, remove},
+    documents::{LinkDoc, SessionDoc, Stored, audit, put, remove},
     error::Error,
 };
 
@@ -21,8 +21,23 @@ pub const SESSION_LIFE: SignedDuration = SignedDuration::from_hours(24 * 7);
 const SEEN_STEP: SignedDuration = SignedDuration::from_mins(5);
 
 impl Auth {
-    /// Who has this session cookie.
+    /// Who has this session cookie, and uses it.
     pub(crate) async fn session(&self, cookie: &str) -> Result<Identity, Error> {
+        let (identity, stored) = self.session_now(cookie).await?;
+        let now = self.clock.now();
+        if now.duration_since(stored.value.seen_at) >= SEEN_STEP {
+            let seen = SessionDoc { seen_at: now, ..stored.value };
+            match self.documents.transact(vec![put(&seen, Expect::Revision(stored.revision))?]).await {
+                // Another request of the same session has just done it.
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(identity)
+    }
+
+    /// Who has this session cookie at this moment; that it was looked at is no use of it.
+    pub(crate) async fn session_now(&self, cookie: &str) -> Result<(Identity, Stored<SessionDoc>), Error> {
         let gone = || Error::Unauthorized("the session has ended: sign in again".to_owned());
         let digest = digest(cookie);
         let stored = self.documents.get::<SessionDoc>(&digest).await?.ok_or_else(gone)?;
@@ -34,15 +49,7 @@ impl Auth {
         let session = Session { digest: digest.clone(), csrf: stored.value.csrf.clone() };
         let origin = Origin::Session(digest);
         let identity = self.identify(stored.value.user(), Credential::Session, Some(session), origin).await?;
-        if now.duration_since(stored.value.seen_at) >= SEEN_STEP {
-            let seen = SessionDoc { seen_at: now, ..stored.value };
-            match self.documents.transact(vec![put(&seen, Expect::Revision(stored.revision))?]).await {
-                // Another request of the same session has just done it.
-                Ok(_) | Err(StoreError::Conflict { .. }) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(identity)
+        Ok((identity, stored))
     }
 
     /// Makes a sign-in link for somebody. What has run out is cleaned up on the way.

@@ -131,7 +131,7 @@ fn address(peer: &Peer) -> String {
 
 /// Lets through who is signed in; others get a problem document.
 pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request, next: Next) -> Response {
-    let checked = match authenticate(&portal, request.headers()).await {
+    let checked = match authenticate(&portal, request.headers(), Seen::Yes).await {
         Ok(identity) => not_forged(&identity, request.method(), request.headers())
             .and_then(|()| scopes::within(&identity, request.uri().path()))
             .map(|()| identity),
@@ -150,7 +150,7 @@ pub(crate) async fn signed_in(State(portal): State<Portal>, mut request: Request
 
 /// Lets through who is signed in; others get a page that says how. Forms carry their token in a field, which the handler checks.
 pub(crate) async fn signed_in_page(State(portal): State<Portal>, mut request: Request, next: Next) -> Response {
-    let authenticated = authenticate(&portal, request.headers()).await;
+    let authenticated = authenticate(&portal, request.headers(), Seen::Yes).await;
     match authenticated.and_then(|identity| scopes::within(&identity, request.uri().path()).map(|()| identity)) {
         Ok(identity) => {
             if let Err(e) = permit::attach(&portal, identity, &mut request).await {
@@ -165,8 +165,17 @@ pub(crate) async fn signed_in_page(State(portal): State<Portal>, mut request: Re
     }
 }
 
+/// Whether a request is a use of its session, which then lives on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Somebody asks for something.
+    Yes,
+    /// It only goes on.
+    No,
+}
+
 /// Who sends a request with these headers.
-pub(super) async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result<Identity, Error> {
+pub(super) async fn authenticate(portal: &Portal, headers: &HeaderMap, seen: Seen) -> Result<Identity, Error> {
     let auth = &portal.inner().auth;
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let token = value
@@ -180,6 +189,7 @@ pub(super) async fn authenticate(portal: &Portal, headers: &HeaderMap) -> Result
         return auth.bearer(token.trim()).await;
     }
     match cookie(headers) {
+        Some(cookie) if seen == Seen::No => auth.session_now(cookie).await.map(|(identity, _)| identity),
         Some(cookie) => auth.session(cookie).await,
         None => Err(Error::Unauthorized(
             "not signed in: send `Authorization: Bearer TOKEN` (admin.token in the data dir), or open a sign-in link from \

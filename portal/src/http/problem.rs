@@ -25,6 +25,7 @@ pub(crate) fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type"),
         Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
         Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed"),
+        Error::TooManyRequests(_) => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests"),
         Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         Error::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     }

@@ -2,6 +2,7 @@
 
 mod races;
 mod requests;
+mod streams;
 mod told;
 
 use std::collections::BTreeSet;

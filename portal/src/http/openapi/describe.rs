@@ -228,6 +228,7 @@ impl<S> Gives for Sse<S> {
     fn gives(operation: &mut Operation<'_>) {
         let text = "Events, until the client goes or the server stops.";
         operation.gives_text(StatusCode::OK, text, &["text/event-stream"]);
+        operation.fails(StatusCode::TOO_MANY_REQUESTS);
     }
 }
 
