@@ -112,6 +112,8 @@ pub struct PortalConfig {
     pub audit_mode: AuditMode,
     /// Webhooks may be on addresses that are not public, and without TLS.
     pub private_webhooks: bool,
+    /// So often a stream of changes in which nothing happens looks whether the credential that it was asked for with still counts.
+    pub stream_check: Duration,
     /// How jobs are run.
     pub jobs: JobsConfig,
 }

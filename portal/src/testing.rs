@@ -418,6 +418,7 @@ impl World {
             git: "git".into(),
             oidc: None,
             private_webhooks: true,
+            stream_check: Duration::from_millis(20),
             jobs: JobsConfig {
                 back_off: Duration::from_millis(1),
                 poll: Duration::from_millis(5),

@@ -31,8 +31,6 @@ use crate::{
 
 /// A comment line is sent so often when nothing happens, so that a dead connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Whether the caller's credential still counts is looked at so often when nothing happens, and with every change.
-const AGAIN: Duration = Duration::from_secs(15);
 /// Most streams of one user at a time, by whatever credentials: more is a client that forgets to close them.
 pub(crate) const STREAMS_LIMIT: usize = 100;
 /// How long a client waits before it connects again.
@@ -92,8 +90,8 @@ pub(super) struct EventsQuery {
     last_event_id: Option<String>,
 }
 
-/// Streams changes from now on, or from after `Last-Event-ID`. Ends when the server stops, and when the caller's credential has ended: within
-/// [`AGAIN`], and before any change of after that. The first thing that is sent is the id of where
+/// Streams changes from now on, or from after `Last-Event-ID`. Ends when the server stops, and when the caller's credential has ended: before any
+/// change of after that, and within [`crate::PortalConfig::stream_check`] when there is none. The first thing that is sent is the id of where
 /// it begins, without an event: a connection that breaks before anything has happened goes on from there.
 pub(super) async fn stream(
     State(portal): State<Portal>,
@@ -117,7 +115,8 @@ pub(super) async fn stream(
     let event = |(position, change): (Position, Change)| {
         Event::default().event("change").id(position.to_string()).json_data(change)
     };
-    let mut again = tokio::time::interval_at(tokio::time::Instant::now() + AGAIN, AGAIN);
+    let period = portal.inner().config.stream_check;
+    let mut again = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Who asks is looked up for every change, as it is for every request. A page that is left open is no use of its session.
     let state = (portal, headers, Box::pin(changes), again, open);

@@ -53,6 +53,8 @@ const WORKER: &str = "local";
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
 /// How long the audit trail gets for what is still to be written.
 const FINISH_LIMIT: Duration = Duration::from_secs(10);
+/// So often a stream of changes looks whether its credential still counts (docs/security.md).
+const STREAM_CHECK: Duration = Duration::from_secs(15);
 /// How long an agent's certificate is valid; it renews itself.
 const AGENT_CERTIFICATE: Duration = Duration::from_hours(24);
 
@@ -275,6 +277,7 @@ impl Up {
                     AuditMode::Blocking => vctl_portal::AuditMode::Blocking,
                 },
                 private_webhooks: self.allow_private_webhooks,
+                stream_check: STREAM_CHECK,
                 jobs: JobsConfig {
                     history: JobHistory {
                         count: usize::try_from(self.job_history).unwrap_or(usize::MAX),
