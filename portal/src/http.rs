@@ -352,7 +352,12 @@ pub(crate) fn router(portal: Portal) -> Router {
         let once = endpoint.is_idempotent();
         let Endpoint { method, path, access, body_limit, mut handler, .. } = endpoint;
         if once {
-            let state = (portal.clone(), body_limit);
+            // Where the handler asks, it is not asked when an answer is given again.
+            let asks = match access {
+                Access::Needs(permission, At::Body) => Some(permission),
+                _ => None,
+            };
+            let state = (portal.clone(), body_limit, asks);
             handler = handler.route_layer(middleware::from_fn_with_state(state, idempotency::once));
         }
         // Around the methods that there are: another one is answered with 405 and those that there are, to everybody alike, since the

@@ -35,16 +35,6 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(25);
 /// Longest wait of a request for the end of a deletion.
 const DELETE_WAIT: Duration = Duration::from_mins(5);
-/// A project that the body names and that is not there, or not for the caller: what they sent is wrong, not the address.
-pub(super) fn named_in_body(e: Error) -> Error {
-    match e {
-        Error::NotFound { ref nearest, .. } => {
-            Error::Invalid { kind: "unknown-project", detail: e.to_string(), nearest: nearest.clone() }
-        }
-        other => other,
-    }
-}
-
 pub(super) async fn unknown(request: axum::extract::Request) -> Error {
     let near = super::endpoints().into_iter().map(|e| e.path).filter(|p| p.starts_with("/api/"));
     let nearest = crate::error::nearest(request.uri().path(), near);
@@ -88,8 +78,7 @@ pub(super) async fn create_environment(
     JsonBody(request): JsonBody<CreateEnvironment>,
 ) -> Result<OrWaits<Made<Environment>>, Error> {
     let Query(query) = query.map_err(|e| Error::BadRequest(e.body_text()))?;
-    let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
-    permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
+    let project = permit::in_project(&portal, &permit, Permission::EnvironmentsCreate, &request.project).await?;
     if query.dry_run.is_some_and(|dry_run| dry_run != "false") {
         let would_be = portal.inner().environments.try_new(requester.caller(), &project, request).await?;
         return Ok(OrWaits::Done(Made::WouldBe(would_be.environment)));
@@ -108,8 +97,7 @@ pub(super) async fn preview_environment(
     Extension(permit): Extension<Permit>,
     JsonBody(request): JsonBody<CreateEnvironment>,
 ) -> Result<Json<CreatePreview>, Error> {
-    let project = portal.inner().access.project(&permit, &request.project).await.map_err(named_in_body)?.value;
-    permit::check(&permit, Permission::EnvironmentsCreate, Scope::Project(&project.name))?;
+    let project = permit::in_project(&portal, &permit, Permission::EnvironmentsCreate, &request.project).await?;
     portal.inner().environments.try_new(requester.caller(), &project, request).await.map(Json)
 }
 

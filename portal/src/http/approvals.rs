@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use vctl_api::rest::{Approval, ApprovalRule, ApprovalRuleSettings, Decide, RequestRole};
 
 use super::{
-    api::named_in_body,
     body::{IfMatch, JsonBody, Tagged, or_current, tagged},
     listing::{Listing, Paged},
     openapi::{
@@ -23,7 +22,7 @@ use super::{
 };
 use crate::{
     Portal,
-    access::{decide::Scope, permission::Permission, policy::Permit},
+    access::{permission::Permission, policy::Permit},
     approvals::{Asked, Wanted, documents::ApprovalDoc},
     documents::Stored,
     error::Error,
@@ -119,12 +118,6 @@ pub(super) async fn list(
     listing.answer(approvals.views(&permit, selected).await?, next)
 }
 
-/// A permission in the project that the body names.
-async fn in_project(portal: &Portal, permit: &Permit, name: &str, permission: Permission) -> Result<(), Error> {
-    let project = portal.inner().access.project(permit, name).await.map_err(named_in_body)?;
-    permit::check(permit, permission, Scope::Project(&project.value.name))
-}
-
 pub(super) async fn request_role(
     State(portal): State<Portal>,
     requester: Requester,
@@ -132,7 +125,7 @@ pub(super) async fn request_role(
     JsonBody(request): JsonBody<RequestRole>,
 ) -> Result<Created<Approval>, Error> {
     let approvals = &portal.inner().approvals;
-    in_project(&portal, &permit, &request.project, Permission::ApprovalsCreate).await?;
+    permit::in_project(&portal, &permit, Permission::ApprovalsCreate, &request.project).await?;
     Ok(created(approvals.request_role(requester.caller(), &permit, request).await?))
 }
 
@@ -143,7 +136,7 @@ pub(super) async fn break_glass(
     JsonBody(request): JsonBody<RequestRole>,
 ) -> Result<Created<Approval>, Error> {
     let approvals = &portal.inner().approvals;
-    in_project(&portal, &permit, &request.project, Permission::ApprovalsBreakGlass).await?;
+    permit::in_project(&portal, &permit, Permission::ApprovalsBreakGlass, &request.project).await?;
     Ok(created(approvals.break_glass(requester.caller(), &permit, request).await?))
 }
 

@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use vctl_store::{Expect, Revision, StoreError};
 
-use super::{body::TIME_LIMIT, openapi::answers::Secret};
+use super::{body::TIME_LIMIT, openapi::answers::Secret, permit};
 use crate::{
     Portal,
+    access::{permission::Permission, policy::Permit},
     audit::{from_source, source},
     auth::{Credential, Identity},
     documents::{Document, Documents, put, remove},
@@ -97,9 +98,10 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     key.map(Some).ok_or_else(wrong)
 }
 
-/// Does a request with a key once.
+/// Does a request with a key once. It is behind what checks whether the caller may do it, also when its answer is given again; `asks` is the
+/// permission that the handler would ask for, in the project that the body names.
 pub(super) async fn once(
-    State((portal, body_limit)): State<(Portal, usize)>,
+    State((portal, body_limit, asks)): State<(Portal, usize, Option<Permission>)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -108,7 +110,7 @@ pub(super) async fn once(
         Ok(Some(key)) => {
             let key = key.to_owned();
             let done = match whole(request, body_limit).await {
-                Ok(request) => keyed(portal, &key, request, next).await,
+                Ok(request) => keyed(portal, &key, asks, request, next).await,
                 Err(e) => Err(e),
             };
             done.unwrap_or_else(IntoResponse::into_response)
@@ -127,10 +129,20 @@ async fn whole(request: Request, limit: usize) -> Result<Request<Bytes>, Error> 
     Ok(Request::from_parts(parts, body))
 }
 
-async fn keyed(portal: Portal, key: &str, request: Request<Bytes>, next: Next) -> Result<Response, Error> {
+async fn keyed(
+    portal: Portal,
+    key: &str,
+    asks: Option<Permission>,
+    request: Request<Bytes>,
+    next: Next,
+) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let wired = || Error::Internal("an idempotency key is looked at before who asks".to_owned());
     let identity = parts.extensions.get::<Identity>().ok_or_else(wired)?;
+    if let Some(permission) = asks {
+        let permit = parts.extensions.get::<Permit>().ok_or_else(wired)?;
+        permit::in_body(&portal, permit, permission, &body).await?;
+    }
     // An API key may do less than its user: what others have done is not for it.
     let by = match &identity.credential {
         Credential::ApiKey { id, .. } => id.as_str(),

@@ -7,11 +7,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use serde::Deserialize;
+use vctl_api::rest::DEFAULT_PROJECT;
+
 use super::At;
 use crate::{
     Portal,
     access::{
         decide::Scope,
+        documents::ProjectDoc,
         permission::Permission,
         policy::{Limit, Permit},
     },
@@ -90,6 +94,52 @@ async fn checked(portal: &Portal, permission: Permission, at: At, request: Reque
         }
     }
     Ok(Request::from_parts(parts, body))
+}
+
+/// The project that a body names, if there is one, it may be seen, and the caller has a permission in it. What the body says is wrong otherwise,
+/// not the address.
+///
+/// # Errors
+/// [`Error::Invalid`]; [`Error::Forbidden`] with whom to ask.
+pub(crate) async fn in_project(
+    portal: &Portal,
+    permit: &Permit,
+    permission: Permission,
+    name: &str,
+) -> Result<ProjectDoc, Error> {
+    let project = portal.inner().access.project(permit, name).await.map_err(|e| match e {
+        Error::NotFound { ref nearest, .. } => {
+            Error::Invalid { kind: "unknown-project", detail: e.to_string(), nearest: nearest.clone() }
+        }
+        other => other,
+    })?;
+    check(permit, permission, Scope::Project(name))?;
+    Ok(project.value)
+}
+
+/// What a body says of where it belongs.
+#[derive(Deserialize)]
+struct Placed {
+    #[serde(default = "default_project")]
+    project: String,
+}
+
+fn default_project() -> String {
+    DEFAULT_PROJECT.to_owned()
+}
+
+/// The same for a body as it was sent, before an answer that its handler gave earlier is given again.
+///
+/// # Errors
+/// As [`in_project`]. A body that cannot be read is for its handler to refuse: nothing was ever answered to it.
+pub(super) async fn in_body(
+    portal: &Portal,
+    permit: &Permit,
+    permission: Permission,
+    body: &[u8],
+) -> Result<(), Error> {
+    let Ok(Placed { project }) = serde_json::from_slice(body) else { return Ok(()) };
+    in_project(portal, permit, permission, &project).await.map(drop)
 }
 
 /// A permission at a place.

@@ -240,8 +240,15 @@ async fn a_key_is_for_whoever_sends_it_alone() {
     request.headers_mut().insert(KEY, "k".parse().expect("a value"));
     let (status, headers, problem) = sent(&world, request).await;
     assert!(status.is_client_error() && !headers.contains_key("idempotency-replayed"), "{status} {problem}");
-    // Somebody who has lost what they may is not told what they did.
+    // Somebody who may only look on now, or has lost what they may, is not told what they did.
+    let only = json!({"members": [{"kind": "user", "name": "ann", "role": "viewer"}]});
+    world.call("PUT", "/api/v1/projects/web", Some(only)).await;
+    let (status, headers, problem) = as_whom(&ann).await;
+    assert_eq!((status, headers.contains_key("idempotency-replayed")), (StatusCode::FORBIDDEN, false), "{problem}");
     world.call("PUT", "/api/v1/projects/web", Some(json!({}))).await;
+    let (status, headers, problem) = as_whom(&ann).await;
+    assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("unknown-project")), "{problem}");
+    assert!(!headers.contains_key("idempotency-replayed"));
     let update = async |who: &SignedIn| {
         let mut request = as_somebody(Some(who), "POST", "/api/v1/environments/env/sleep", None);
         request.headers_mut().insert(KEY, "k".parse().expect("a value"));
