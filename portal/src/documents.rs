@@ -308,7 +308,8 @@ impl Documents {
         self.store.watch(Tenant::SYSTEM, scope::<T>(), after).await
     }
 
-    /// Whether the store has ended.
+    /// Whether the store has ended: the server stops, or has lost its database, of which the store tells. Whatever goes on for as long as the
+    /// store does then ends too, and has no failure of its own to tell of.
     pub(crate) async fn is_closed(&self) -> bool {
         matches!(self.revision().await, Err(StoreError::Closed))
     }

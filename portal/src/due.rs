@@ -57,6 +57,9 @@ pub(crate) fn start(environments: Environments, tasks: &Tasks) {
         let mut board = Board::default();
         loop {
             if let Err(error) = follow(&this, &mut board).await {
+                if this.documents.is_closed().await {
+                    return;
+                }
                 tracing::error!(%error, "the times of environments cannot be read; trying again");
                 tokio::time::sleep(STORE_PAUSE).await;
             }

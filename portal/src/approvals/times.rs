@@ -48,6 +48,9 @@ impl Approvals {
         tasks.spawn_until_stopped("approvals", async move {
             loop {
                 if let Err(error) = this.follow(&inner).await {
+                    if this.environments.documents.is_closed().await {
+                        return;
+                    }
                     tracing::error!(%error, "requests for approval cannot be read; trying again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }

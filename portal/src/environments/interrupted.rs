@@ -27,6 +27,7 @@ impl Environments {
         loop {
             match self.try_end_interrupted(started_at).await {
                 Ok(()) => return,
+                Err(_) if self.documents.is_closed().await => return,
                 Err(error) => tracing::error!(%error, "interrupted restorations cannot be ended; trying again"),
             }
             tokio::time::sleep(PAUSE).await;

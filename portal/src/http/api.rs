@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Portal,
-    access::{decide::Scope, permission::Permission, policy::Permit},
+    access::{permission::Permission, policy::Permit},
     auth::Credential,
     documents::{EnvironmentDoc, JobDoc, Stored},
     error::Error,

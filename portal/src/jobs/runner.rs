@@ -59,6 +59,9 @@ impl Runner {
             let mut keeper = Keeper::new(self.shared.config.history, documents);
             loop {
                 if let Err(e) = self.run(&inner, &mut board, &mut keeper, &freed, &mut free).await {
+                    if self.shared.environments.documents.is_closed().await {
+                        return;
+                    }
                     tracing::error!(error = %e, "the job runner cannot read its jobs; trying again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
@@ -139,6 +142,7 @@ impl Runner {
                 Ok(Some(work)) => break work,
                 // Somebody else has written it: the watch tells.
                 Ok(None) => return,
+                Err(_) if shared.environments.documents.is_closed().await => return,
                 Err(e) => {
                     tracing::error!(job = id, error = %e, "a job cannot be claimed; trying again");
                     tokio::time::sleep(STORE_PAUSE).await;
@@ -151,7 +155,9 @@ impl Runner {
             () = stop.cancelled() => Err(Failure::Cancelled),
             lost = self.keep(&work) => Err(lost),
         };
-        if let Err(e) = self.conclude(&work, outcome).await {
+        if let Err(e) = self.conclude(&work, outcome).await
+            && !shared.environments.documents.is_closed().await
+        {
             tracing::error!(job = id, error = %e, "how a job ended cannot be written; it will be taken up again");
         }
     }

@@ -21,6 +21,7 @@ impl Sources {
             loop {
                 let pause = match this.look_at_due().await {
                     Ok(next) => next.map_or(PAUSE, |next| until(this.environments.now(), next)),
+                    Err(_) if this.environments.documents.is_closed().await => return,
                     Err(error) => {
                         tracing::error!(%error, "the template sources cannot be read; trying again");
                         PAUSE

@@ -59,6 +59,9 @@ impl Webhooks {
             let mut busy = HashSet::new();
             loop {
                 if let Err(error) = this.follow(&inner, &mut busy, &freed, &mut free).await {
+                    if this.documents.is_closed().await {
+                        return;
+                    }
                     tracing::error!(%error, "deliveries of webhooks cannot be read; trying again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
