@@ -34,7 +34,7 @@ use std::{
     },
 };
 
-use vctl_api::{names::EnvironmentName, rest::ProjectSettings};
+use vctl_api::{names::EnvironmentName, rest::Resource};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 use vctl_store::{Expect, Revision, StoreError, Write};
 
@@ -66,7 +66,7 @@ pub struct Access {
     users: Arc<Read<UserDoc>>,
 }
 
-/// Names of templates, or of resources, that somebody may see.
+/// Names of templates that somebody may see.
 #[derive(Debug, Default)]
 pub(crate) struct Templates {
     everything: bool,
@@ -123,31 +123,28 @@ impl Access {
 
     /// The templates that somebody may see: those that their projects allow.
     pub(crate) async fn templates(&self, permit: &Permit, permission: Permission) -> Result<Templates, Error> {
-        self.allowed(permit, permission, |settings| &settings.allowed_templates).await
-    }
-
-    /// The resources that somebody may see: those that projects allow in which they may see templates, and who registers them sees all.
-    pub(crate) async fn resources(&self, permit: &Permit) -> Result<Templates, Error> {
-        let mut seen = self.allowed(permit, Permission::TemplatesList, |settings| &settings.allowed_resources).await?;
-        seen.everything |= permit.allows(Permission::PlatformUpdate, Scope::Platform);
-        Ok(seen)
-    }
-
-    /// What projects allow of something in which somebody has a permission.
-    async fn allowed(
-        &self,
-        permit: &Permit,
-        permission: Permission,
-        of: fn(&ProjectSettings) -> &Vec<String>,
-    ) -> Result<Templates, Error> {
         let policy = self.policy().await?;
         let mut seen = Templates::default();
         for project in policy.projects.values().filter(|p| permit.allows(permission, Scope::Project(&p.value.name))) {
-            let allowed = of(&project.value.settings);
+            let allowed = &project.value.settings.allowed_templates;
             seen.everything |= allowed.is_empty();
             seen.names.extend(allowed.iter().cloned());
         }
         Ok(seen)
+    }
+
+    /// The resources that somebody may see: those that are for projects in which they may see templates, and that these allow; who registers
+    /// them sees all.
+    pub(crate) async fn resources(&self, permit: &Permit, mut all: Vec<Resource>) -> Result<Vec<Resource>, Error> {
+        if permit.allows(Permission::PlatformUpdate, Scope::Platform) {
+            return Ok(all);
+        }
+        let policy = self.policy().await?;
+        let theirs = policy.projects.values().map(|p| &p.value);
+        let theirs: Vec<&ProjectDoc> =
+            theirs.filter(|p| permit.allows(Permission::TemplatesList, Scope::Project(&p.name))).collect();
+        all.retain(|resource| theirs.iter().any(|project| limits::allows_resource(project, resource)));
+        Ok(all)
     }
 
     /// Writes documents that the policy is made of.

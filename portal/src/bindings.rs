@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vctl_api::{
     names::EnvironmentName,
-    rest::{AddResource, Binding, Bindings, Bound, EnvironmentKind, ProbeResult, Resource, ResourceKind},
+    rest::{
+        ALL_PROJECTS, AddResource, Binding, Bindings, Bound, DEFAULT_PROJECT, EnvironmentKind, ProbeResult, Resource,
+        ResourceKind,
+    },
 };
 use vctl_store::{Expect, StoreError};
 
@@ -22,6 +25,8 @@ use crate::{
     templates::{Template, render::Input},
 };
 
+/// Most projects that a resource names.
+const PROJECTS_LIMIT: usize = 100;
 /// Most environments that an error names.
 const NAMED: usize = 5;
 
@@ -99,6 +104,9 @@ impl Environments {
         }
         let now = self.now();
         let before = self.documents.get::<ResourceDoc>(&name).await?;
+        let was_for = before.as_ref().map(|b| b.value.resource.projects.clone());
+        let projects = request.projects.or(was_for).unwrap_or_else(|| vec![DEFAULT_PROJECT.to_owned()]);
+        self.check_projects(&projects).await?;
         if before.as_ref().is_some_and(|b| b.value.resource.kind != request.kind) {
             return Err(Error::AlreadyExists(format!("resource {name:?} has another kind: take another name")));
         }
@@ -110,12 +118,14 @@ impl Environments {
             database: request.database,
             tls: request.tls,
             ca_bundle: request.ca_bundle,
+            projects,
             has_password: request.password.is_some(),
             created_at: before.as_ref().map_or(now, |b| b.value.resource.created_at),
             name: name.clone(),
         };
-        let detail =
-            json!({ "kind": resource.kind, "host": resource.host, "port": resource.port, "tls": resource.tls });
+        let detail = json!({
+            "kind": resource.kind, "host": resource.host, "port": resource.port, "tls": resource.tls, "projects": resource.projects,
+        });
         let expect = before.map_or(Expect::Absent, |b| Expect::Revision(b.revision));
         let mut writes = vec![
             put(&ResourceDoc { resource: resource.clone() }, expect)?,
@@ -130,6 +140,26 @@ impl Environments {
         }
         self.documents.transact(writes).await?;
         Ok(resource)
+    }
+
+    /// That a resource can be for these projects.
+    async fn check_projects(&self, projects: &[String]) -> Result<(), Error> {
+        if projects.is_empty() || projects.len() > PROJECTS_LIMIT {
+            return Err(Error::invalid(
+                "invalid-resource",
+                format!("a resource is for 1 to {PROJECTS_LIMIT} projects, or for all: `*`"),
+            ));
+        }
+        let policy = self.access.policy().await?;
+        let unknown = projects.iter().find(|p| *p != ALL_PROJECTS && !policy.projects.contains_key(p.as_str()));
+        match unknown {
+            None => Ok(()),
+            Some(unknown) => Err(Error::Invalid {
+                kind: "unknown-project",
+                detail: format!("there is no project {unknown:?} that the resource could be for"),
+                nearest: nearest(unknown, policy.projects.keys().map(String::as_str)),
+            }),
+        }
     }
 
     /// Forgets a resource.
@@ -226,31 +256,33 @@ impl Environments {
             };
             let what = format!("binding {name:?}");
             limits::check_resource(project, &what, resource)?;
-            self.usable("invalid-binding", &what, Some(*kind), resource, true).await?;
+            self.usable("invalid-binding", &what, Some(*kind), (&project.name, resource), true).await?;
         }
         Ok(())
     }
 
-    /// Checks that something can be bound to a resource: it is there, of the kind that is wanted, and, when it is asked, answers.
+    /// Checks that something in a project can be bound to a resource: it is there for the project, of the kind that is wanted, and, when it is
+    /// asked, answers. Of one that is not for the project nothing is told.
     async fn usable(
         &self,
         error: &'static str,
         what: &str,
         wanted: Option<ResourceKind>,
-        resource: &str,
+        (project, resource): (&str, &str),
         ask: bool,
     ) -> Result<(), Error> {
-        let found = self.resource(resource).await.map_err(|e| match e {
-            Error::NotFound { nearest, .. } => {
-                let near =
-                    if nearest.is_empty() { String::new() } else { format!(" (did you mean {}?)", nearest.join(", ")) };
-                let detail = format!(
-                    "{what}: there is no resource {resource:?}{near}; `vctl resource list` shows those there are"
-                );
-                Error::Invalid { kind: error, detail, nearest }
-            }
-            other => other,
-        })?;
+        let mut all = self.resources().await?;
+        all.retain(|r| r.is_for(project));
+        let Some(found) = all.iter().find(|r| r.name == resource).cloned() else {
+            let nearest = nearest(resource, all.iter().map(|r| r.name.as_str()));
+            let near =
+                if nearest.is_empty() { String::new() } else { format!(" (did you mean {}?)", nearest.join(", ")) };
+            let detail = format!(
+                "{what}: there is no resource {resource:?} for project {project:?}{near}; `vctl resource list` shows those there are, and \
+                 whoever registers them says for whom (`vctl resource add .. --project {project}`)"
+            );
+            return Err(Error::Invalid { kind: error, detail, nearest });
+        };
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found.kind) {
             let (wanted, kind) = (wanted.as_str(), found.kind.as_str());
             return Err(Error::invalid(error, format!("{what} is {wanted}, but resource {resource:?} is {kind}")));

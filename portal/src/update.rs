@@ -184,7 +184,8 @@ impl Environments {
             (template, made, secrets)
         };
         let project = self.documents.get::<ProjectDoc>(&doc.project).await?.map(|p| p.value);
-        self.check_references(&template, &made.parameters, &doc.parameters, project.as_ref()).await?;
+        let place = (doc.project.as_str(), project.as_ref());
+        self.check_references(&template, &made.parameters, &doc.parameters, place).await?;
         let parameters = all_parameters(&made.parameters, &secrets);
         let mut after = self.documents_of(&template, doc, &parameters).await?;
         after.extend(self.charted(&template, doc, &parameters).await?);

@@ -77,6 +77,9 @@ impl std::str::FromStr for ResourceKind {
     }
 }
 
+/// The name of a project, or `*`, for JSON Schema.
+const PROJECTS: &str = "^(\\*|[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?)$";
+
 /// A resource that environments can be bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -101,10 +104,28 @@ pub struct Resource {
     /// Certificates of authorities (PEM) that may vouch for it; empty: those that the machine of the server trusts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ca_bundle: String,
+    /// Projects whose environments may be bound to it, or name it in parameters; `*` means all.
+    #[serde(default = "all_projects")]
+    pub projects: Vec<String>,
     /// Whether a password is kept for it. It is never shown.
     pub has_password: bool,
     /// When it was registered.
     pub created_at: Timestamp,
+}
+
+/// What stands for all projects.
+pub const ALL_PROJECTS: &str = "*";
+
+/// Resources from before they were registered for projects are for all of them, as they were.
+fn all_projects() -> Vec<String> {
+    vec![ALL_PROJECTS.to_owned()]
+}
+
+impl Resource {
+    /// Whether environments of a project may use it, as far as the project allows it too.
+    pub fn is_for(&self, project: &str) -> bool {
+        self.projects.iter().any(|p| p == project || p == ALL_PROJECTS)
+    }
 }
 
 /// Body of `POST /api/v1/resources`.
@@ -139,6 +160,11 @@ pub struct AddResource {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 65536))]
     pub ca_bundle: String,
+    /// Projects that it is for; `*` means all. When nothing is said a new one is for the project `default`, and one that is replaced is for those
+    /// that it was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100), inner(regex(pattern = PROJECTS)))]
+    pub projects: Option<Vec<String>>,
     /// Password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,

@@ -1,6 +1,7 @@
 //! What a project allows in its environments.
 
 use serde_json::Value;
+use vctl_api::rest::Resource;
 use vctl_machinery::image;
 
 use super::documents::ProjectDoc;
@@ -32,7 +33,13 @@ pub(crate) fn check_template(project: &ProjectDoc, template: &str) -> Result<(),
     })
 }
 
-/// A registered resource that the project allows.
+/// Whether a resource is for a project, and the project allows it.
+pub(crate) fn allows_resource(project: &ProjectDoc, resource: &Resource) -> bool {
+    let allowed = &project.settings.allowed_resources;
+    resource.is_for(&project.name) && (allowed.is_empty() || allowed.contains(&resource.name))
+}
+
+/// A registered resource that the project allows, as far as the project says.
 ///
 /// # Errors
 /// [`Error::Invalid`] with what is allowed. `what` asked for it.

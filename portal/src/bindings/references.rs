@@ -39,7 +39,7 @@ pub(crate) fn made_up(parameter: &Parameter, resource: &str) -> Bound {
 }
 
 impl Environments {
-    /// Checks resources that parameters name: each is allowed, there, of the kind that the parameter takes, and answers. Those that `before` names
+    /// Checks resources that parameters name, in the project `place` with what it says of itself: each is allowed, there, of the kind that the parameter takes, and answers. Those that `before` names
     /// too are not asked again: an environment can be updated while one of them is away.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Environments {
         template: &Template,
         values: &BTreeMap<String, Value>,
         before: &BTreeMap<String, Value>,
-        project: Option<&ProjectDoc>,
+        (place, project): (&str, Option<&ProjectDoc>),
     ) -> Result<(), Error> {
         for (parameter, resource) in references(&template.manifest.parameters, values) {
             let known = before.get(&parameter.name).and_then(Value::as_str) == Some(resource);
@@ -57,7 +57,7 @@ impl Environments {
             if let Some(project) = project {
                 limits::check_resource(project, &what, resource)?;
             }
-            self.usable("invalid-parameter", &what, parameter.resource_kind, resource, !known).await?;
+            self.usable("invalid-parameter", &what, parameter.resource_kind, (place, resource), !known).await?;
         }
         Ok(())
     }

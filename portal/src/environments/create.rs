@@ -85,7 +85,7 @@ impl Environments {
         let resolved = parameters::resolve(&template.manifest.parameters, &request.parameters)?;
         let all = jobs::create::all_parameters(&resolved.public, &resolved.secret);
         self.check_bindings(&template, request.kind, &request.bindings, project).await?;
-        self.check_references(&template, &resolved.public, &BTreeMap::new(), Some(project)).await?;
+        self.check_references(&template, &resolved.public, &BTreeMap::new(), (&project.name, Some(project))).await?;
 
         let now = self.clock.now();
         let Manifest { sleep, expiry, .. } = &template.manifest;

@@ -20,10 +20,8 @@ pub(super) async fn list(
     listing: Listing<Resource>,
 ) -> Result<Paged<Resource>, Error> {
     // Whoever may create environments somewhere may see what these can be bound to.
-    let seen = portal.inner().access.resources(&permit).await?;
-    let mut items = portal.inner().environments.resources().await?;
-    items.retain(|resource| seen.contains(&resource.name));
-    listing.page(items)
+    let all = portal.inner().environments.resources().await?;
+    listing.page(portal.inner().access.resources(&permit, all).await?)
 }
 
 pub(super) async fn add(

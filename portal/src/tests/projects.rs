@@ -255,9 +255,13 @@ async fn a_project_says_which_resources_are_allowed() {
     let world = World::new();
     world.template_with("app", "1.0.0", "parameters:\n  - {name: db, type: resource}\n", &[("a.yaml", "")]);
     let ann = world.sign_in("ann", &[]).await;
+    let register = async |name: &str, more: Value| {
+        let mut body = json!({"name": name, "kind": "http", "host": "127.0.0.1", "port": 1});
+        body.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        ok(&world, "POST", "/api/v1/resources", body).await
+    };
     for name in ["orders", "billing"] {
-        ok(&world, "POST", "/api/v1/resources", json!({"name": name, "kind": "http", "host": "127.0.0.1", "port": 1}))
-            .await;
+        register(name, json!({"projects": ["*"]})).await;
     }
     let members = [member("user", "ann", "developer")];
     ok(&world, "POST", "/api/v1/projects", json!({"name": "a", "members": members, "allowedResources": ["orders"]}))
@@ -266,9 +270,36 @@ async fn a_project_says_which_resources_are_allowed() {
     assert_eq!(names(&seen), ["orders"]);
     let (_, all) = world.call("GET", "/api/v1/resources", None).await;
     assert_eq!(names(&all), ["billing", "orders"]);
-    for (resource, kind) in [("billing", "resource-not-allowed"), ("orders", "invalid-parameter")] {
+    let create = async |resource: &str| {
         let create = json!({"name": "e", "template": "app", "project": "a", "parameters": {"db": resource}});
-        let (status, problem) = world.call_as(Some(&ann), "POST", "/api/v1/environments", Some(create)).await;
+        world.call_as(Some(&ann), "POST", "/api/v1/environments", Some(create)).await
+    };
+    for (resource, kind) in [("billing", "resource-not-allowed"), ("orders", "invalid-parameter")] {
+        let (status, problem) = create(resource).await;
         assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some(kind)), "{problem}");
     }
+    // A resource is for the projects that it was registered for, which is the default one when nothing is said.
+    ok(&world, "PUT", "/api/v1/projects/a", json!({"members": members})).await;
+    register("payroll", json!({})).await;
+    let payroll = |list: &Value| list["items"].as_array().expect("items").iter().find(|r| r["name"] == "payroll").cloned();
+    let (_, seen) = world.call_as(Some(&ann), "GET", "/api/v1/resources", None).await;
+    assert_eq!(names(&seen), ["billing", "orders"]);
+    let (_, unseen) = create("payroll").await;
+    let (_, absent) = create("payrolls").await;
+    let text = |problem: &Value| problem["detail"].as_str().expect("why").replace("payrolls", "payroll");
+    assert_eq!(text(&unseen), text(&absent), "whoever it is not for is not told that it is there");
+    register("payroll", json!({"projects": ["a"]})).await;
+    register("payroll", json!({"database": "x"})).await;
+    let (_, seen) = world.call_as(Some(&ann), "GET", "/api/v1/resources", None).await;
+    assert_eq!(payroll(&seen).expect("it is seen")["projects"], json!(["a"]), "as it was when it is replaced");
+    assert!(create("payroll").await.1["detail"].as_str().expect("why").contains("resource \"payroll\":"));
+    let wrong = json!({"name": "x", "kind": "http", "host": "h", "projects": ["aa"]});
+    let (status, problem) = world.call("POST", "/api/v1/resources", Some(wrong)).await;
+    assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some("unknown-project")), "{problem}");
+    // One from before that was kept is for all.
+    let mut old: vctl_api::rest::Resource = serde_json::from_value(payroll(&seen).expect("it is seen")).expect("a resource");
+    let mut text = serde_json::to_value(&old).expect("JSON");
+    text.as_object_mut().expect("fields").remove("projects");
+    old = serde_json::from_value(text).expect("it is read");
+    assert!(old.is_for("anything"));
 }

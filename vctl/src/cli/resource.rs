@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
-use vctl_api::rest::{self, AddResource, Page, ProbeResult, ResourceKind};
+use vctl_api::rest::{self, ALL_PROJECTS, AddResource, Page, ProbeResult, ResourceKind};
 
 use super::{
     Client, Global,
@@ -60,6 +60,12 @@ struct Add {
     /// Certificates of authorities (PEM) that may vouch for it, with --tls [default: those that the server's machine trusts]
     #[arg(long, value_name = "FILE", requires = "tls")]
     ca_file: Option<PathBuf>,
+    /// A project that it is for; may be given several times [default: `default`, and of one that is replaced those that it was for]
+    #[arg(long = "project", value_name = "NAME", conflicts_with = "all_projects", add = ArgValueCandidates::new(completion::projects))]
+    projects: Vec<String>,
+    /// It is for all projects
+    #[arg(long)]
+    all_projects: bool,
     /// Read the password from the first line of standard input
     #[arg(long)]
     password_stdin: bool,
@@ -108,15 +114,25 @@ impl Resource {
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
         let password = password::from_stdin(self.password_stdin)?;
-        let Self { name, kind, host, port, user, database, tls, ca_file, .. } = self;
+        let Self { name, kind, host, port, user, database, tls, ca_file, projects, all_projects, .. } = self;
+        let projects = if all_projects { vec![ALL_PROJECTS.to_owned()] } else { projects };
+        let projects = Some(projects).filter(|projects| !projects.is_empty());
         let ca_bundle = match ca_file {
             Some(file) => std::fs::read_to_string(&file)
                 .map_err(|e| CliError::Usage(format!("--ca-file {} cannot be read: {e}", file.display())))?,
             None => String::new(),
         };
-        let request = AddResource { name, kind, host, port, user, database, tls, ca_bundle, password };
+        let request = AddResource { name, kind, host, port, user, database, tls, ca_bundle, projects, password };
         let added: rest::Resource = client.post("resources", &request).await?;
-        print(&format!("resource {0} is registered; ask it: vctl resource probe {0}\n", added.name))
+        print(&format!("resource {0} is registered; {1}; ask it: vctl resource probe {0}\n", added.name, whose(&added)))
+    }
+}
+
+fn whose(resource: &rest::Resource) -> String {
+    match resource.projects.as_slice() {
+        all if all.iter().any(|p| p == ALL_PROJECTS) => "all projects may use it".to_owned(),
+        [one] => format!("only project {one} may use it"),
+        several => format!("only projects {} may use it", several.join(", ")),
     }
 }
 
@@ -134,7 +150,8 @@ fn rows(resources: &[rest::Resource]) -> String {
             r.user.clone(),
             r.database.clone(),
             tls.to_owned(),
+            r.projects.join(","),
         ]
     };
-    table(["NAME", "KIND", "ADDRESS", "USER", "DATABASE", "TLS"], &resources.iter().map(row).collect::<Vec<_>>())
+    table(["NAME", "KIND", "ADDRESS", "USER", "DATABASE", "TLS", "PROJECTS"], &resources.iter().map(row).collect::<Vec<_>>())
 }
