@@ -2,6 +2,7 @@
 
 mod podman;
 mod starting;
+mod stopped;
 mod terminated_podman;
 
 use std::collections::BTreeMap;
