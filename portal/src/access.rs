@@ -41,6 +41,7 @@ use vctl_store::{Expect, Revision, StoreError, Write};
 use crate::{
     access::{
         decide::{Scope, Subject},
+        documents::ProjectDoc,
         permission::{Permission, PermissionSet},
         policy::{Limit, Permit, Policy},
         turns::Turns,

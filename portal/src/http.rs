@@ -39,12 +39,12 @@ use axum::{Extension, Router, middleware, routing::MethodFilter};
 use self::body::told;
 #[cfg(test)]
 pub(crate) use self::events::STREAMS_LIMIT;
-pub(crate) use self::{events::Streams, idempotency::Once};
 pub use self::openapi::document as openapi_document;
 use self::openapi::{
     describe::Operation,
     handler::{Handler, delete, get, on, patch, post, put},
 };
+pub(crate) use self::{events::Streams, idempotency::Once};
 use crate::{Portal, access::permission::Permission};
 
 /// Largest body of a request in bytes, unless an endpoint says otherwise. Nothing that the API takes is near it.

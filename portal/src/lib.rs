@@ -46,12 +46,12 @@ mod usage;
 mod webhooks;
 
 pub use access::rules::{ClusterRules, Taken};
-pub use jobs::history::JobHistory;
 pub use audit::requests::{AuditMode, RequestEvent};
 pub use auth::{
     environment_tokens::EnvironmentUser,
     oidc::config::{OidcConfig, OidcConfigError},
 };
+pub use jobs::history::JobHistory;
 
 #[cfg(test)]
 mod testing;

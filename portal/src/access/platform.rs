@@ -3,9 +3,7 @@
 use vctl_api::rest::{Platform, PlatformSettings};
 use vctl_store::Revision;
 
-use super::{
-    Access, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit, quota,
-};
+use super::{Access, decide::Scope, documents::PlatformDoc, expected, members, policy::Permit, quota};
 use crate::{
     audit::{Subject, entry, record::changes},
     documents::put,

@@ -9,8 +9,8 @@ use http::{HeaderMap, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use vctl_api::rest::{
-    CreateProject, Environment, Permissions, Platform, PlatformSettings, Project, ProjectSettings, QuotaUsage, Role, RoleSettings, Share,
-    ShareAccess, Team, TeamSettings,
+    CreateProject, Environment, Permissions, Platform, PlatformSettings, Project, ProjectSettings, QuotaUsage, Role,
+    RoleSettings, Share, ShareAccess, Team, TeamSettings,
 };
 
 use super::{

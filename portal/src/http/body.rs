@@ -63,7 +63,9 @@ impl<S: Send + Sync, T: DeserializeOwned + Serialize + JsonSchema> FromRequest<S
 
 /// The body without what only the server tells, when it has some of that.
 async fn without_told<T: JsonSchema>(bytes: &[u8], reading: Option<told::Reading>) -> Result<Option<Vec<u8>>, Error> {
-    let (Some(reading), Ok(Value::Object(mut sent))) = (reading, serde_json::from_slice(bytes)) else { return Ok(None) };
+    let (Some(reading), Ok(Value::Object(mut sent))) = (reading, serde_json::from_slice(bytes)) else {
+        return Ok(None);
+    };
     let unknown = fields::unknown_of::<T>(&sent);
     if unknown.is_empty() || !told::take_out(&mut sent, unknown, reading).await? {
         return Ok(None);

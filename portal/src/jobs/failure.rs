@@ -41,7 +41,9 @@ impl From<PortError> for Failure {
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
         match e {
-            Error::Unavailable(_) | Error::Internal(_) | Error::Conflict(_) | Error::Raced => Self::Temporary(e.to_string()),
+            Error::Unavailable(_) | Error::Internal(_) | Error::Conflict(_) | Error::Raced => {
+                Self::Temporary(e.to_string())
+            }
             other => Self::Permanent(other.to_string()),
         }
     }

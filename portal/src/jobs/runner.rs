@@ -10,7 +10,8 @@ use vctl_runtime::{clock::Clock, tasks::Tasks, telemetry};
 use vctl_store::Watch;
 
 use super::{
-    board::Board, create, delete, failure::Failure, history::Keeper, metrics::JobMetrics, rotate, sleep, update, wake, work::Work,
+    board::Board, create, delete, failure::Failure, history::Keeper, metrics::JobMetrics, rotate, sleep, update, wake,
+    work::Work,
 };
 use crate::{
     JobsConfig,

@@ -105,7 +105,8 @@ impl Registry {
             return Ok(template);
         }
         let versions = self.published_of(name).await?;
-        let found = versions.iter().rev().find(|(_, stored)| stored.value.version == which || stored.value.is_in(which));
+        let found =
+            versions.iter().rev().find(|(_, stored)| stored.value.version == which || stored.value.is_in(which));
         let template = match found.map(|(_, stored)| &stored.value) {
             Some(doc) if doc.yanked.is_some() && !with_yanked => return Err(doc.not_offered()),
             Some(doc) => self.pinned(&doc.digest).await?,

@@ -52,10 +52,8 @@ async fn world(subject: &str) -> (World, Option<SignedIn>) {
     let members = ["viewer", "developer", "maintainer", "admin"].map(member).to_vec();
     let settings = ProjectSettings { members, ..ProjectSettings::default() };
     let project = ProjectDoc { name: "web".to_owned(), settings, created_at: None };
-    let settings = PlatformSettings {
-        members: ["auditor", "platform-admin"].map(member).to_vec(),
-        ..PlatformSettings::default()
-    };
+    let settings =
+        PlatformSettings { members: ["auditor", "platform-admin"].map(member).to_vec(), ..PlatformSettings::default() };
     let mut environment = testing::environment("env", Phase::Ready);
     environment.project = "web".to_owned();
     environment.owner_id = "owner".to_owned();

@@ -281,7 +281,8 @@ async fn a_project_says_which_resources_are_allowed() {
     // A resource is for the projects that it was registered for, which is the default one when nothing is said.
     ok(&world, "PUT", "/api/v1/projects/a", json!({"members": members})).await;
     register("payroll", json!({})).await;
-    let payroll = |list: &Value| list["items"].as_array().expect("items").iter().find(|r| r["name"] == "payroll").cloned();
+    let payroll =
+        |list: &Value| list["items"].as_array().expect("items").iter().find(|r| r["name"] == "payroll").cloned();
     let (_, seen) = world.call_as(Some(&ann), "GET", "/api/v1/resources", None).await;
     assert_eq!(names(&seen), ["billing", "orders"]);
     let (_, unseen) = create("payroll").await;
@@ -297,7 +298,8 @@ async fn a_project_says_which_resources_are_allowed() {
     let (status, problem) = world.call("POST", "/api/v1/resources", Some(wrong)).await;
     assert_eq!((status, problem["type"].as_str()), (S::UNPROCESSABLE_ENTITY, Some("unknown-project")), "{problem}");
     // One from before that was kept is for all.
-    let mut old: vctl_api::rest::Resource = serde_json::from_value(payroll(&seen).expect("it is seen")).expect("a resource");
+    let mut old: vctl_api::rest::Resource =
+        serde_json::from_value(payroll(&seen).expect("it is seen")).expect("a resource");
     let mut text = serde_json::to_value(&old).expect("JSON");
     text.as_object_mut().expect("fields").remove("projects");
     old = serde_json::from_value(text).expect("it is read");

@@ -31,8 +31,7 @@ async fn publish(world: &World, version: &str, channel: &str) -> (S, Value) {
 }
 
 async fn yank(world: &World, version: &str, reason: &str) -> Value {
-    let (status, answer) =
-        world.call("PATCH", version, Some(json!({ "yanked": true, "yankReason": reason }))).await;
+    let (status, answer) = world.call("PATCH", version, Some(json!({ "yanked": true, "yankReason": reason }))).await;
     assert_eq!(status, S::OK, "{answer}");
     answer
 }
@@ -149,8 +148,7 @@ async fn only_what_was_published_is_yanked_and_only_by_whoever_may_as_it_was_rea
         async move { world.call_as(who.as_ref(), "PATCH", path, Some(body)).await }
     };
     let yanked = json!({"yanked": true});
-    let (status, problem) =
-        world.call("PATCH", "/api/v1/templates/blank/versions/1.0.0", Some(yanked.clone())).await;
+    let (status, problem) = world.call("PATCH", "/api/v1/templates/blank/versions/1.0.0", Some(yanked.clone())).await;
     assert_eq!((status, &problem["type"]), (S::CONFLICT, &json!("conflict")), "{problem}");
     let (status, problem) = world.call("PATCH", "/api/v1/templates/app/versions/2.0.1", Some(yanked.clone())).await;
     assert_eq!((status, &problem["nearest"][0]), (S::NOT_FOUND, &json!("2.0.0")), "{problem}");

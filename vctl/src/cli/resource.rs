@@ -153,5 +153,8 @@ fn rows(resources: &[rest::Resource]) -> String {
             r.projects.join(","),
         ]
     };
-    table(["NAME", "KIND", "ADDRESS", "USER", "DATABASE", "TLS", "PROJECTS"], &resources.iter().map(row).collect::<Vec<_>>())
+    table(
+        ["NAME", "KIND", "ADDRESS", "USER", "DATABASE", "TLS", "PROJECTS"],
+        &resources.iter().map(row).collect::<Vec<_>>(),
+    )
 }

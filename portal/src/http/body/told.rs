@@ -126,7 +126,12 @@ mod tests {
     #[test]
     fn numbers_are_compared_as_numbers() {
         assert!(same(&json!({"a": [1.0, "x"]}), &json!({"a": [1, "x"]})));
-        for (a, b) in [(json!(1), json!(2)), (json!([1]), json!([1, 1])), (json!({"a": 1}), json!({"b": 1})), (json!("1"), json!(1))] {
+        for (a, b) in [
+            (json!(1), json!(2)),
+            (json!([1]), json!([1, 1])),
+            (json!({"a": 1}), json!({"b": 1})),
+            (json!("1"), json!(1)),
+        ] {
             assert!(!same(&a, &b), "{a} {b}");
         }
     }

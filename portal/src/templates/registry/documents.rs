@@ -65,8 +65,9 @@ impl Document for TemplateVersionDoc {
 
 /// What people see of a published version.
 pub(super) fn view(stored: Stored<TemplateVersionDoc>) -> TemplateVersion {
-    let TemplateVersionDoc { name, version, digest, title, channels, published_at, published_by, origin, yanked, .. } =
-        stored.value;
+    let TemplateVersionDoc {
+        name, version, digest, title, channels, published_at, published_by, origin, yanked, ..
+    } = stored.value;
     let origin = origin.map(|o| format!("{}@{}", o.source, o.commit)).unwrap_or_default();
     TemplateVersion {
         name,

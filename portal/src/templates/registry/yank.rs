@@ -119,7 +119,8 @@ impl Registry {
         if before == yanked.then(|| reason.clone()) {
             return Ok(view(stored));
         }
-        let detail = json!({ "version": doc.version, "digest": doc.digest, "reason": if yanked { &reason } else { "" } });
+        let detail =
+            json!({ "version": doc.version, "digest": doc.digest, "reason": if yanked { &reason } else { "" } });
         let action = if yanked { "template.yank" } else { "template.unyank" };
         doc.yanked = yanked.then(|| Yanked { at: now, by: caller.actor.to_owned(), reason: reason.clone() });
         let writes = vec![put(&doc, expect)?, audit(now, caller.actor, action, name, caller.request_id, detail)?];

@@ -10,7 +10,13 @@ use crate::testing::World;
 const PEOPLE: usize = 20;
 
 /// What 20 changes get that are all based on what is there: on a disk, so that all have read it before the first is written.
-async fn race(world: &World, method: &str, path: &str, condition: (&str, &str), body: Option<&str>) -> Vec<(StatusCode, Value)> {
+async fn race(
+    world: &World,
+    method: &str,
+    path: &str,
+    condition: (&str, &str),
+    body: Option<&str>,
+) -> Vec<(StatusCode, Value)> {
     let (_, headers, _) = with(world, "GET", path, &[], None).await;
     let tag = headers.get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default().to_owned();
     let value = if condition.1.is_empty() { tag.as_str() } else { condition.1 };

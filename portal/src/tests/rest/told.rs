@@ -24,7 +24,8 @@ async fn world() -> World {
     let environment = put(&testing::environment("env", Phase::Ready), Expect::Absent).expect("environment");
     world.portal.inner().environments.documents.transact(vec![environment]).await.expect("written");
     world.sign_in("ann", &[]).await;
-    let files = json!({"template.yaml": "apiVersion: vctl.dev/v1\nkind: Template\nname: app\nversion: 1.0.0\ntitle: T\n"});
+    let files =
+        json!({"template.yaml": "apiVersion: vctl.dev/v1\nkind: Template\nname: app\nversion: 1.0.0\ntitle: T\n"});
     for (method, path, body) in [
         ("POST", "/api/v1/projects", json!({"name": "web"})),
         ("POST", "/api/v1/templates", json!({"files": files})),
@@ -148,8 +149,7 @@ async fn a_change_that_is_based_on_another_one_is_told_so_first() {
     body.as_object_mut().expect("fields").remove("revision");
     body["createdAt"] = json!("2020-01-01T00:00:00Z");
     let tag = format!("\"{}\"", before["revision"]);
-    let (status, headers, problem) =
-        with(&world, "PUT", path, &[("if-match", &tag)], Some(&body.to_string())).await;
+    let (status, headers, problem) = with(&world, "PUT", path, &[("if-match", &tag)], Some(&body.to_string())).await;
     assert_eq!((status, &problem["current"]["title"]), (StatusCode::PRECONDITION_FAILED, &json!("Theirs")));
     assert!(headers.contains_key("etag"), "{headers:?}");
     // By its revision, without a condition.
