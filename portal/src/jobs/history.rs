@@ -182,16 +182,14 @@ impl Keeper {
 }
 
 /// Removes finished jobs; gives back those that are kept nevertheless, because somebody can still resume them.
-pub(super) async fn forget(
+async fn forget(
     documents: &Documents,
     surplus: Vec<(Timestamp, Finished)>,
 ) -> Result<Vec<(Timestamp, Finished)>, Error> {
     let (mut kept, mut gone) = (Vec::new(), Vec::with_capacity(surplus.len()));
     for (at, job) in surplus {
-        let last = match job.failed {
-            true => documents.get::<EnvironmentDoc>(&job.environment).await?.is_some_and(|e| e.value.job == job.id),
-            false => false,
-        };
+        let last = job.failed
+            && documents.get::<EnvironmentDoc>(&job.environment).await?.is_some_and(|e| e.value.job == job.id);
         if last {
             kept.push((at, job));
         } else {

@@ -11,7 +11,8 @@ use super::{error::CliError, output::print};
 
 pub(crate) use names::{
     api_keys, approval_rules, approvals, bindings, contexts, contexts_and_local, decidable, environments, jobs, logins,
-    own_approvals, parameters, people, projects, resources, roles, teams, template_sources, templates, users, webhooks,
+    own_approvals, parameters, people, projects, resources, roles, teams, template_sources, templates, users, versions,
+    webhooks,
 };
 
 /// The variable by which the script asks for completions.

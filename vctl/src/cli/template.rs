@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCompleter;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use jiff::Timestamp;
 use serde::Serialize;
 use vctl_api::rest::{ChangeTemplateVersion, EnvironmentKind, Page, PublishTemplate, TemplateVersion};
@@ -104,6 +104,7 @@ struct Yank {
     #[arg(add = ArgValueCompleter::new(completion::templates))]
     name: String,
     /// Its version
+    #[arg(add = ArgValueCandidates::new(completion::versions))]
     version: String,
     /// Why, for whoever asks for it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "undo")]

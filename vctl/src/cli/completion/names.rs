@@ -32,7 +32,7 @@ pub(crate) fn templates(current: &OsStr) -> Vec<CompletionCandidate> {
     let all = match current.split_once('@') {
         None => listed("templates", "name", &["title"]),
         Some((name, _)) => wait(async {
-            let versions = items(&format!("templates/{}/versions", segment(name))).await?;
+            let versions = items(&format!("templates/{}/versions?yanked=false", segment(name))).await?;
             let mut channels: Vec<String> = versions.iter().flat_map(|v| texts(&v["channels"])).collect();
             channels.sort();
             channels.dedup();
@@ -46,6 +46,14 @@ pub(crate) fn templates(current: &OsStr) -> Vec<CompletionCandidate> {
         .unwrap_or_default(),
     };
     beginning(all, &current)
+}
+
+/// Versions of the template that the line names behind `yank`.
+pub(crate) fn versions() -> Vec<CompletionCandidate> {
+    let words = words();
+    let template = words.iter().skip_while(|word| *word != "yank").skip(1).find(|word| !word.starts_with('-'));
+    let Some(template) = template else { return Vec::new() };
+    listed(&format!("templates/{}/versions", segment(template)), "version", &["title"])
 }
 
 /// Projects.
