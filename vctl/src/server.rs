@@ -6,6 +6,7 @@ mod certificates;
 mod data_dir;
 mod down;
 mod file_limit;
+mod job_history;
 mod limits;
 mod local_worker;
 mod measured;

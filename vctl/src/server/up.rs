@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use vctl_agent::PodCidr;
 use vctl_api::rest::{self, ServerFile};
-use vctl_portal::{JobHistory, JobsConfig, OidcConfig, Portal, PortalConfig, ports};
+use vctl_portal::{JobsConfig, OidcConfig, Portal, PortalConfig, ports};
 use vctl_runtime::{
     clock::Clock,
     renewal::Renewing,
@@ -33,6 +33,7 @@ use super::{
     certificates::Certificates,
     data_dir::{DataDir, write_private},
     file_limit,
+    job_history::JobHistoryArgs,
     limits::Limits,
     local_worker::{self, LocalWorker},
     measured::Measured,
@@ -104,12 +105,8 @@ pub(crate) struct Up {
     /// Remove entries of the audit trail that are older, such as 365d [default: keep them for ever]
     #[arg(long, value_name = "TIME")]
     audit_retention: Option<rest::Period>,
-    /// Keep so many finished jobs, the newest ones
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
-    job_history: u32,
-    /// Remove finished jobs that are older
-    #[arg(long, value_name = "TIME", default_value = "90d")]
-    job_retention: rest::Period,
+    #[command(flatten)]
+    job_history: JobHistoryArgs,
     /// File (YAML) with a Policy of audit.k8s.io/v1: what is recorded of requests to environments that have no policy of their own [default:
     /// sessions in pods, and what people who have signed in change, at Metadata]
     #[arg(long, value_name = "FILE")]
@@ -278,13 +275,7 @@ impl Up {
                 },
                 private_webhooks: self.allow_private_webhooks,
                 stream_check: STREAM_CHECK,
-                jobs: JobsConfig {
-                    history: JobHistory {
-                        count: usize::try_from(self.job_history).unwrap_or(usize::MAX),
-                        age: Some(Duration::from_secs(self.job_retention.seconds())),
-                    },
-                    ..JobsConfig::default()
-                },
+                jobs: JobsConfig { history: self.job_history.config(), ..JobsConfig::default() },
             },
             clock.clone(),
             tasks.clone(),
