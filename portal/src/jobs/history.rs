@@ -196,6 +196,9 @@ async fn forget(
             gone.push(job);
         }
     }
+    if gone.is_empty() {
+        return Ok(kept);
+    }
     let write = |job: &Finished| remove::<JobDoc>(&job.id, Expect::Revision(job.revision));
     match documents.transact(gone.iter().map(write).collect()).await {
         Ok(_) => Ok(kept),
