@@ -102,8 +102,8 @@ async fn only_one_makes_what_is_not_there_yet_or_deletes_what_is() {
         let answers = race(&world, "DELETE", path, ("if-match", ""), None).await;
         one_won(path, &answers, &[StatusCode::PRECONDITION_FAILED, StatusCode::NOT_FOUND]);
     }
-    let (status, _, problem) = with(&world, "DELETE", "/api/v1/webhooks/chat", &[("if-match", "\"1\"")], None).await;
+    let (status, _, problem) = with(&world, "DELETE", "/api/v1/webhooks/chat", &[("if-match", "\"999\"")], None).await;
     assert_eq!((status, &problem["current"]["name"]), (StatusCode::PRECONDITION_FAILED, &json!("chat")));
-    let (status, _, problem) = with(&world, "DELETE", "/api/v1/users/ann", &[("if-match", "\"1\"")], None).await;
+    let (status, _, problem) = with(&world, "DELETE", "/api/v1/users/ann", &[("if-match", "\"999\"")], None).await;
     assert_eq!((status, &problem["current"]["id"]), (StatusCode::PRECONDITION_FAILED, &json!("ann")));
 }
