@@ -278,7 +278,7 @@ impl Environments {
             let near =
                 if nearest.is_empty() { String::new() } else { format!(" (did you mean {}?)", nearest.join(", ")) };
             let detail = format!(
-                "{what}: there is no resource {resource:?} for project {project:?}{near}; `vctl resource list` shows those there are, and \
+                "{what}: there is no resource {resource:?}{near} for project {project:?}; `vctl resource list` shows those there are, and \
                  whoever registers them says for whom (`vctl resource add .. --project {project}`)"
             );
             return Err(Error::Invalid { kind: error, detail, nearest });
