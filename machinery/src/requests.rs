@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What pods and claims request.
+/// What pods, claims and volumes request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requests {
@@ -10,7 +10,7 @@ pub struct Requests {
     pub cpu: u64,
     /// Bytes of memory.
     pub memory: u64,
-    /// Bytes of PersistentVolumeClaims.
+    /// Bytes of PersistentVolumeClaims and PersistentVolumes: those that are the same, or become it, once.
     pub storage: u64,
 }
 

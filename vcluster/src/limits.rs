@@ -1,7 +1,8 @@
 //! What the platform holds clusters to, whatever their administrators write: how much they may request, which images, which workers.
 //!
-//! Nothing of it is an object of the cluster, so that nobody in it can change or delete it. What is requested is counted from the pods and
-//! claims that are stored ([`counting`]), never from a counter: it cannot be wrong, and a restart or a restored copy needs nothing.
+//! Nothing of it is an object of the cluster, so that nobody in it can change or delete it. What is requested is counted from the pods,
+//! claims and volumes that are stored ([`counting`]), never from a counter: it cannot be wrong, and a restart or a restored copy needs
+//! nothing.
 
 pub(crate) mod counting;
 

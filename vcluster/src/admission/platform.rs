@@ -1,18 +1,21 @@
 //! What the platform holds the cluster to ([`crate::limits`]): images, workers, and how much all its pods, claims and volumes may request.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use vctl_machinery::{image, requests::Requests, status::ApiError};
 
 use crate::{
     limits::{
         Limited, PlatformLimits, Rules, Take,
-        counting::{self, Hold},
+        counting::{self, Hold, Requested, volumes::slot},
     },
     objects::{Call, Target},
     quota,
 };
 
 const VOLUMES: &str = "persistentvolumes";
+const CLAIMS: &str = "persistentvolumeclaims";
 
 /// Refuses what the platform does not allow. What is returned is to be kept until it is known whether the object was written: so long it
 /// counts as if it were.
@@ -30,28 +33,46 @@ pub(super) async fn admit(
     if let Some(why) = change.refusal(&rules, new) {
         return Err(target.forbidden(name, &why));
     }
-    if rules.limited == Limited::default() || change.more == Requests::NONE {
+    let Limited { cpu, memory, storage } = &rules.limited;
+    let more = change.more;
+    let counts = |limit: &Option<String>, more: u64| limit.is_some() && more > 0;
+    if !(counts(cpu, more.cpu) || counts(memory, more.memory) || counts(storage, more.storage)) {
         return Ok(None);
     }
-    take(call, target, &**limits, &change).await
+    take(call, target, &**limits, change).await
 }
 
 async fn take(
     call: &Call,
     target: &Target,
     limits: &dyn PlatformLimits,
-    change: &Change<'_>,
+    change: Change<'_>,
 ) -> Result<Option<Hold>, ApiError> {
     let plane = &call.plane;
     let unknown = |why: String| ApiError::internal(format!("what this cluster may use is not known now: {why}"));
-    match limits.take(&plane.name, change.more).await.map_err(unknown)? {
-        Take::Exceeded(why) => Err(target.forbidden(&target.name, &why)),
-        Take::Taken(_) if call.dry_run => Ok(None),
-        Take::Taken(turn) => {
-            let hold = plane.shared.counting.hold(plane.tenant, target.key(), change.requests);
-            // From here on the next one counts it.
-            drop(turn);
-            Ok(Some(hold))
+    let Change { requests, slot, more: most, may_be_counted, .. } = change;
+    let requested = Requested { key: target.key(), requests, slot };
+    let grows = async || match may_be_counted {
+        true => plane.shared.counting.grows(&*plane.shared.store, plane.tenant, plane.now(), &requested).await,
+        false => Ok(most),
+    };
+    // Outside of the turn it is a guess.
+    let mut more = grows().await?;
+    loop {
+        match limits.take(&plane.name, more).await.map_err(unknown)? {
+            Take::Exceeded(why) => return Err(target.forbidden(&target.name, &why)),
+            Take::Taken(_) if call.dry_run => return Ok(None),
+            Take::Taken(turn) => {
+                if grows().await?.minus(more) != Requests::NONE {
+                    // What it was counted with has gone meanwhile.
+                    more = most;
+                    continue;
+                }
+                let hold = plane.shared.counting.hold(plane.tenant, requested);
+                // From here on the next one counts it.
+                drop(turn);
+                return Ok(Some(hold));
+            }
         }
     }
 }
@@ -66,8 +87,12 @@ struct Change<'a> {
     worker: Option<&'a str>,
     /// What the object requests afterwards.
     requests: Requests,
-    /// How much more than before.
+    /// Of a claim and of a volume: what it counts with ([`slot`]).
+    slot: Option<Arc<str>>,
+    /// How much more than before, at most.
     more: Requests,
+    /// Some or all of that may be counted already: of a claim whose volume is there, and of a volume that is made for a claim.
+    may_be_counted: bool,
     /// Somebody says that a pod has ended, who cannot know.
     ends: bool,
     /// Somebody says that a volume has less than before.
@@ -79,9 +104,7 @@ impl<'a> Change<'a> {
     fn of(call: &Call, target: &Target, old: Option<&Value>, new: &'a Value) -> Option<Self> {
         let resource = match (&*target.descriptor.group, &*target.descriptor.plural) {
             ("", "pods") => "pods",
-            ("", "persistentvolumeclaims") => "persistentvolumeclaims",
-            // One that is made for a claim counts with it.
-            ("", VOLUMES) if call.user.is_internal() && new["spec"]["claimRef"].get("uid").is_some() => return None,
+            ("", CLAIMS) => CLAIMS,
             ("", VOLUMES) => VOLUMES,
             _ => return None,
         };
@@ -102,9 +125,25 @@ impl<'a> Change<'a> {
             // Also of one that waits: it could be bound afterwards.
             ends = ended(new) && old.is_some_and(|o| !ended(o));
         }
-        let more = requests.minus(before);
+        let (slot, was) = (slot(resource, new), old.and_then(|old| slot(resource, old)));
+        let counts_elsewhere = old.is_some() && slot != was;
+        let more = if counts_elsewhere { requests } else { requests.minus(before) };
+        let named = new["spec"]["volumeName"].as_str().is_some_and(|name| !name.is_empty());
+        // Nothing else can count with a new claim that names no volume.
+        let may_be_counted = slot.is_some() && (old.is_some() || resource == VOLUMES || named);
         let shrinks = resource == VOLUMES && before.minus(requests) != Requests::NONE;
-        let change = Self { resource, created: old.is_none(), images, worker, requests, more, ends, shrinks };
+        let change = Self {
+            resource,
+            created: old.is_none(),
+            images,
+            worker,
+            requests,
+            slot,
+            more,
+            may_be_counted,
+            ends,
+            shrinks,
+        };
         let looked_at = change.created || !change.images.is_empty() || change.worker.is_some() || ends || shrinks;
         (looked_at || more != Requests::NONE).then_some(change)
     }

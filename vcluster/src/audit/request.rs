@@ -73,8 +73,18 @@ pub(super) struct Reference {
     pub(super) revision: String,
 }
 
-/// Characters of a user agent that are recorded, as upstream.
+/// Characters of a user agent that are recorded, and what is put behind them where there are more: as upstream.
 const LONGEST_AGENT: usize = 1024;
+const CUT: &str = "...TRUNCATED";
+
+/// The user agent of a request. What is no visible ASCII counts for none.
+fn agent_of(headers: &HeaderMap) -> String {
+    let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    match agent.get(..LONGEST_AGENT) {
+        Some(kept) if kept.len() < agent.len() => format!("{kept}{CUT}"),
+        _ => agent.to_owned(),
+    }
+}
 
 impl Audit {
     /// Looks up what is recorded of a request; none when nothing is.
@@ -97,7 +107,6 @@ impl Audit {
             return None;
         }
         let uri = request.uri().path_and_query().map_or_else(|| info.path.clone(), ToString::to_string);
-        let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
         // The port says nothing.
         let source = peer.address.parse::<SocketAddr>().map(|a| a.ip().to_canonical().to_string());
         Some(Arc::new(Self {
@@ -107,7 +116,7 @@ impl Audit {
             uri,
             user: user.clone(),
             source: source.unwrap_or_else(|_| peer.address.clone()),
-            agent: agent.chars().take(LONGEST_AGENT).collect(),
+            agent: agent_of(request.headers()),
             received: plane.now(),
             changes: activity::changes(info),
             info: info.clone(),
@@ -228,5 +237,21 @@ impl Drop for Recorded {
             let event = audit.event(&audit.lock(), Stage::ResponseComplete, audit.plane.now(), status(self.code));
             audit.backend.offer(event);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_user_agents_are_cut_and_say_so() {
+        let agent = |length: usize| {
+            let headers = HeaderMap::from_iter([(header::USER_AGENT, "a".repeat(length).parse().unwrap())]);
+            agent_of(&headers)
+        };
+        assert_eq!(agent(LONGEST_AGENT), "a".repeat(LONGEST_AGENT));
+        assert_eq!(agent(LONGEST_AGENT + 1), format!("{}...TRUNCATED", "a".repeat(LONGEST_AGENT)));
+        assert_eq!(agent_of(&HeaderMap::new()), "");
     }
 }

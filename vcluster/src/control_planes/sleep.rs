@@ -25,7 +25,8 @@ impl ControlPlanes {
         self.set_sleep(name, Write { key: key(), expect: Expect::Absent, value: Some(value) }).await
     }
 
-    /// Wakes a cluster: controllers look at all of it, and workers run it again. Repeated, it changes nothing.
+    /// Wakes a cluster: workers run it again, and controllers look at all of it, or, when nothing was left to do and nothing has happened
+    /// since it fell asleep, at what is due. Repeated, it changes nothing.
     ///
     /// # Errors
     /// 404 when there is no such cluster.

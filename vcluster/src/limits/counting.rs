@@ -1,6 +1,6 @@
 //! What the pods, claims and volumes of clusters request: counted from what is stored. What has not changed since is not read again.
 
-mod volumes;
+pub(crate) mod volumes;
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use vctl_runtime::heavy;
 use vctl_store::{Entry, Key, ListOptions, Revision, Scope, Store, StoreError, Tenant};
 
 use crate::{quota, storage};
-use volumes::{Tie, Volumes};
+use volumes::{Volumes, slot};
 
 /// Resources whose objects request something.
 const COUNTED: [&str; 3] = ["pods", "persistentvolumeclaims", "persistentvolumes"];
@@ -34,7 +34,9 @@ pub(crate) struct Counting {
 /// What a cluster requested at a revision.
 struct Counted {
     revision: Revision,
-    sum: Requests,
+    /// Of the pods.
+    pods: Requests,
+    volumes: Volumes,
     objects: HashMap<Key, Object>,
     /// Some of it ends by the clock: pods that are being deleted.
     timed: bool,
@@ -49,14 +51,29 @@ struct Object {
     revision: Revision,
     requests: Requests,
     timed: bool,
-    /// Of a claim, and of a volume.
-    tie: Option<Tie>,
+    /// Of a claim and of a volume: see [`slot`].
+    slot: Option<Arc<str>>,
 }
 
 struct Pending {
     tenant: Tenant,
-    key: Key,
-    requests: Requests,
+    requested: Requested,
+}
+
+/// What an object requests after a write.
+#[derive(Debug, Clone)]
+pub(crate) struct Requested {
+    pub(crate) key: Key,
+    pub(crate) requests: Requests,
+    /// Of a claim and of a volume: see [`slot`].
+    pub(crate) slot: Option<Arc<str>>,
+}
+
+/// What is held for writes of a cluster that are not known to have been made.
+#[derive(Default)]
+struct Held {
+    pods: HashMap<Key, Requests>,
+    volumes: Volumes,
 }
 
 /// What an object will request counts, as long as this is kept.
@@ -86,12 +103,22 @@ pub(crate) fn of(resource: &str, object: &Value, now: Timestamp) -> Requests {
 }
 
 impl Counted {
+    fn sum(&self) -> Requests {
+        Requests { storage: self.volumes.sum(), ..self.pods }
+    }
+
     /// Counts what is stored; of what was counted before, what has changed since.
     fn of(revision: Revision, stored: Vec<(&str, Vec<Entry>)>, before: Option<&Self>, now: Timestamp) -> Self {
         let at = now.as_second();
-        let mut counted =
-            Self { revision, sum: Requests::NONE, objects: HashMap::new(), timed: false, at, asked: at.into() };
-        let mut volumes = Volumes::default();
+        let mut counted = Self {
+            revision,
+            pods: Requests::NONE,
+            volumes: Volumes::default(),
+            objects: HashMap::new(),
+            timed: false,
+            at,
+            asked: at.into(),
+        };
         for (resource, entries) in stored {
             for entry in entries {
                 let known = before.and_then(|b| b.objects.get(&entry.key));
@@ -100,20 +127,38 @@ impl Counted {
                     None => {
                         let object: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
                         let timed = resource == "pods" && object["metadata"].get("deletionTimestamp").is_some();
-                        let (requests, tie) = (of(resource, &object, now), Tie::of(resource, &object));
-                        Object { revision: entry.revision, requests, timed, tie }
+                        let (requests, slot) = (of(resource, &object, now), slot(resource, &object));
+                        Object { revision: entry.revision, requests, timed, slot }
                     }
                 };
-                match &object.tie {
-                    Some(tie) => volumes.add(tie, object.requests.storage),
-                    None => counted.sum = counted.sum.plus(object.requests),
+                match &object.slot {
+                    Some(slot) => counted.volumes.add(slot, object.requests.storage),
+                    None => counted.pods = counted.pods.plus(object.requests),
                 }
                 counted.timed |= object.timed;
                 counted.objects.insert(entry.key, object);
             }
         }
-        counted.sum.storage = volumes.sum();
         counted
+    }
+
+    /// How much more is requested of volumes once a claim or volume requests this, and what it requests now no more.
+    fn grows(&self, held: &Held, write: &Requested, slot: &Arc<str>) -> u64 {
+        let bytes = write.requests.storage;
+        let stored = self.objects.get(&write.key);
+        let is = |(object, of): (&Object, &Arc<str>)| object.slot.as_ref() == Some(of);
+        let others = |of: &Arc<str>| {
+            let those = self.objects.iter().filter(|(key, object)| **key != write.key && is((object, of)));
+            those.map(|(_, object)| object.requests.storage).fold(held.volumes.of(of), u64::max)
+        };
+        let now = others(slot);
+        let (was, had) =
+            stored.and_then(|o| o.slot.as_ref().map(|slot| (slot, o.requests.storage))).unwrap_or((slot, 0));
+        if was == slot {
+            return now.max(bytes).saturating_sub(now.max(had));
+        }
+        let left = others(was);
+        left.saturating_add(now.max(bytes)).saturating_sub(left.max(had).saturating_add(now))
     }
 }
 
@@ -122,7 +167,7 @@ pub(crate) async fn exported(entries: &[Entry], now: Timestamp) -> Requests {
     let of = |resource: &str| entries.iter().filter(|e| &*e.key.resource == resource).cloned().collect::<Vec<_>>();
     let stored: Vec<_> = COUNTED.into_iter().map(|resource| (resource, of(resource))).collect();
     let size = stored.iter().flat_map(|(_, entries)| entries).map(|e| e.value.len()).sum();
-    heavy::sized(size, || Counted::of(0, stored, None, now).sum).await
+    heavy::sized(size, || Counted::of(0, stored, None, now).sum()).await
 }
 
 impl Counting {
@@ -131,14 +176,29 @@ impl Counting {
     }
 
     /// Counts an object as if it requested this already, until the hold is dropped: after its write is known to have been made or not.
-    pub(crate) fn hold(&self, tenant: Tenant, key: Key, requests: Requests) -> Hold {
+    pub(crate) fn hold(&self, tenant: Tenant, requested: Requested) -> Hold {
         let number = self.holds.fetch_add(1, Ordering::Relaxed);
-        let pending = Pending { tenant, key, requests };
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(number, pending);
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Pending { tenant, requested });
         Hold { number, pending: self.pending.clone() }
     }
 
-    /// What a cluster requests: what is stored, and what is held. Each object counts once, by the larger of the two.
+    fn held(&self, tenant: Tenant) -> Held {
+        let mut held = Held::default();
+        for pending in self.pending.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            if pending.tenant == tenant {
+                let Requested { key, requests, slot } = &pending.requested;
+                if let Some(slot) = slot {
+                    held.volumes.add(slot, requests.storage);
+                } else {
+                    let of = held.pods.entry(key.clone()).or_default();
+                    *of = of.max(*requests);
+                }
+            }
+        }
+        held
+    }
+
+    /// What a cluster requests: what is stored, and what is held. Each pod and each volume counts once, by the larger of the two.
     pub(crate) async fn requested(
         &self,
         store: &dyn Store,
@@ -146,20 +206,30 @@ impl Counting {
         now: Timestamp,
     ) -> Result<Requests, ApiError> {
         // Before what is stored: a hold that ends in between is stored by then, or will never be.
-        let mut held: HashMap<Key, Requests> = HashMap::new();
-        for pending in self.pending.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            if pending.tenant == tenant {
-                let of = held.entry(pending.key.clone()).or_default();
-                *of = of.max(pending.requests);
-            }
-        }
+        let held = self.held(tenant);
         let counted = match self.counted(store, tenant, now).await {
             Ok(counted) => counted,
             Err(StoreError::NoTenant(_)) => return Ok(Requests::NONE),
             Err(e) => return Err(storage::error(e)),
         };
         let stored = |key: &Key| counted.objects.get(key).map_or(Requests::NONE, |o| o.requests);
-        Ok(held.iter().fold(counted.sum, |sum, (key, requests)| sum.plus(requests.minus(stored(key)))))
+        let sum = held.pods.iter().fold(counted.sum(), |sum, (key, requests)| sum.plus(requests.minus(stored(key))));
+        Ok(sum.plus(Requests { storage: counted.volumes.more_with(&held.volumes), ..Requests::NONE }))
+    }
+
+    /// How much more a cluster requests once a claim or volume requests this, and no more what it requests now. The sum of both is right
+    /// as long as the turn lasts in which it is asked ([`super::PlatformLimits::take`]): what is written without one makes it less only.
+    pub(crate) async fn grows(
+        &self,
+        store: &dyn Store,
+        tenant: Tenant,
+        now: Timestamp,
+        write: &Requested,
+    ) -> Result<Requests, ApiError> {
+        let Some(slot) = &write.slot else { return Ok(write.requests) };
+        let held = self.held(tenant);
+        let counted = self.counted(store, tenant, now).await.map_err(storage::error)?;
+        Ok(Requests { storage: counted.grows(&held, write, slot), ..Requests::NONE })
     }
 
     async fn counted(&self, store: &dyn Store, tenant: Tenant, now: Timestamp) -> Result<Arc<Counted>, StoreError> {
@@ -238,7 +308,10 @@ mod tests {
         assert_eq!(cpu().await, 0);
         put(&store, tenant, key("a"), Some(&pod("1"))).await;
         assert_eq!(cpu().await, 1000);
-        let hold = |name: &str, cpu| counting.hold(tenant, key(name), Requests { cpu, memory: 0, storage: 0 });
+        let hold = |name: &str, cpu| {
+            let requests = Requests { cpu, memory: 0, storage: 0 };
+            counting.hold(tenant, Requested { key: key(name), requests, slot: None })
+        };
         let (new, grows, again) = (hold("b", 500), hold("a", 1500), hold("a", 1200));
         assert_eq!(cpu().await, 2000);
         put(&store, tenant, key("b"), Some(&pod("500m"))).await;

@@ -3,9 +3,12 @@
 use serde_json::{Value, json};
 
 use super::pipeline::{Pipeline, template};
-use crate::controllers::{
-    object::{annotation, is_deleting, list, text, uid},
-    volumes::{CLAIMS, CLASSES, RECLAIM_FINALIZER, VOLUMES},
+use crate::{
+    controllers::{
+        object::{annotation, is_deleting, list, text, uid},
+        volumes::{CLAIMS, CLASSES, RECLAIM_FINALIZER, VOLUMES},
+    },
+    tests::limits,
 };
 
 fn claim(name: &str, more: Value) -> Value {
@@ -154,5 +157,35 @@ async fn an_immediate_class_of_ours_binds_without_a_pod_and_others_wait_for_thei
     assert_eq!(text(&theirs, "/status/phase"), "Pending");
     p.delete(CLAIMS, "now").await;
     p.until("kept", async |p| p.list(VOLUMES).await.iter().any(|v| text(v, "/status/phase") == "Released")).await;
+    p.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_released_volume_is_made_to_say_makes_no_room_for_more() {
+    let (fixture, _) = limits::fixture(1000, limits::limited()).await;
+    let p = Pipeline::over(fixture).await;
+    let class = json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "kept" },
+        "provisioner": "volumes.vctl.dev", "reclaimPolicy": "Retain" });
+    p.create(CLASSES, class).await;
+    let sized = |name: &str, class: &str| {
+        claim(name, json!({ "storageClassName": class, "resources": { "requests": { "storage": "500" } } }))
+    };
+    p.create(CLAIMS, sized("a", "kept")).await;
+    p.until("bound", async |p| phase(p, CLAIMS, "a").await == "Bound").await;
+    let kept = text(&p.get(CLAIMS, "a").await, "/spec/volumeName").to_owned();
+    p.delete(CLAIMS, "a").await;
+    p.until("released", async |p| phase(p, VOLUMES, &kept).await == "Released").await;
+    p.create(CLAIMS, sized("c", "standard")).await;
+    let c = p.get(CLAIMS, "c").await;
+    let lie = json!({ "namespace": "default", "name": "other", "uid": uid(&c) });
+    p.patch(VOLUMES, &kept, json!({ "spec": { "claimRef": lie } })).await;
+    let refused = p.client.create(CLAIMS, "default", sized("d", "standard")).await.unwrap_err();
+    assert!(refused.message.contains("exceeded quota: project/a"), "{refused}");
+    // What was promised is there when it is needed, though nothing is left.
+    let mut web = pod("web", "c");
+    web["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1m" } });
+    p.create("pods", web).await;
+    p.until("the pod runs", async |p| phase(p, "pods", "web").await == "Running").await;
+    assert_eq!(p.list(VOLUMES).await.len(), 2);
     p.stop().await;
 }

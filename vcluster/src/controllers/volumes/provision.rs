@@ -3,9 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{CLAIMS, RECLAIM_FINALIZER, Told, VOLUMES, or_gone, reference, tell};
-use crate::controllers::{
-    context::{Context, Failure},
-    object::{labels, name, namespace, set_annotation, text, uid},
+use crate::{
+    controllers::{
+        context::{Context, Failure},
+        object::{labels, name, namespace, set_annotation, text, uid},
+    },
+    limits::counting::volumes::made_for,
 };
 
 /// The provisioner of the workers' own disks, and the CSI driver that its volumes name.
@@ -51,7 +54,7 @@ pub(super) async fn provision(cx: &Context<'_>, claim: &Value, class: &Value, no
 
 /// The volume for a claim: a directory on a node.
 fn volume(claim: &Value, class: &Value, node: &Value) -> Value {
-    let volume_name = format!("pvc-{}", uid(claim));
+    let volume_name = made_for(uid(claim));
     let host = labels(node).get("kubernetes.io/hostname").and_then(Value::as_str).unwrap_or_else(|| name(node));
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     json!({

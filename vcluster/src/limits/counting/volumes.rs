@@ -1,41 +1,31 @@
-//! Claims and the volumes that they have count once; volumes that no claim has any more count by themselves: their data is still on the
-//! disk of a worker.
+//! Claims and volumes count by the volume that they are, or that they can get; whichever of them is more.
+//!
+//! Which claim a volume says it belongs to (`spec.claimRef`) is for its tenant to write, as are phases and annotations: what counts must not
+//! hang on them. What they cannot write is the name of a volume and the UID of a claim, and `spec.volumeName` only once. So a claim that names
+//! a volume can only ever get that one, and the provisioner makes only one of the name [`made_for`] for one that names none. Volumes whose
+//! claim is gone count alone: their data is still on the disk of a worker.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 use vctl_machinery::amounts::Quantity;
 
 use crate::{bootstrap::PROVISIONER, document::meta};
 
-/// How a claim and a volume name each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Tie {
-    Claim {
-        uid: String,
-        /// The volume that it has or wants.
-        volume: String,
-    },
-    Volume {
-        name: String,
-        /// UID of the claim that has it.
-        claim: String,
-    },
+/// The name of the volume that the provisioner makes for a claim.
+pub(crate) fn made_for(claim_uid: &str) -> String {
+    format!("pvc-{claim_uid}")
 }
 
-impl Tie {
-    pub(super) fn of(resource: &str, object: &Value) -> Option<Self> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let spec = &object["spec"];
-        match resource {
-            "persistentvolumeclaims" => {
-                Some(Self::Claim { uid: meta(object, "uid").to_owned(), volume: text(&spec["volumeName"]) })
-            }
-            "persistentvolumes" => {
-                Some(Self::Volume { name: meta(object, "name").to_owned(), claim: text(&spec["claimRef"]["uid"]) })
-            }
-            _ => None,
+/// The name of the volume that an object is, or that it can get; none for what is neither a claim nor a volume.
+pub(crate) fn slot(resource: &str, object: &Value) -> Option<Arc<str>> {
+    match resource {
+        "persistentvolumes" => Some(meta(object, "name").into()),
+        "persistentvolumeclaims" => {
+            let named = object["spec"]["volumeName"].as_str().filter(|name| !name.is_empty());
+            Some(named.map_or_else(|| made_for(meta(object, "uid")).into(), Into::into))
         }
+        _ => None,
     }
 }
 
@@ -48,46 +38,27 @@ pub(super) fn capacity(volume: &Value) -> u64 {
     Quantity::of(&spec["capacity"]["storage"]).unwrap_or(Quantity::ZERO).units_up()
 }
 
-/// All claims and volumes of a cluster, in bytes.
-#[derive(Default)]
-pub(super) struct Volumes {
-    claims: HashMap<String, u64>,
-    /// The claim that names a volume.
-    wanted_by: HashMap<String, String>,
-    /// Name, UID of its claim, capacity.
-    volumes: Vec<(String, String, u64)>,
-}
+/// What is requested of each volume, in bytes.
+#[derive(Debug, Default)]
+pub(super) struct Volumes(HashMap<Arc<str>, u64>);
 
 impl Volumes {
-    pub(super) fn add(&mut self, tie: &Tie, bytes: u64) {
-        match tie {
-            Tie::Claim { uid, volume } => {
-                self.claims.insert(uid.clone(), bytes);
-                if !volume.is_empty() {
-                    self.wanted_by.insert(volume.clone(), uid.clone());
-                }
-            }
-            Tie::Volume { name, claim } => self.volumes.push((name.clone(), claim.clone(), bytes)),
-        }
+    pub(super) fn add(&mut self, slot: &Arc<str>, bytes: u64) {
+        let most = self.0.entry(slot.clone()).or_default();
+        *most = bytes.max(*most);
     }
 
-    /// A claim and all volumes that say they are its: whichever is more.
-    pub(super) fn sum(self) -> u64 {
-        let Self { claims, wanted_by, volumes } = self;
-        let (mut sum, mut theirs) = (0_u64, HashMap::<&str, u64>::new());
-        for (name, claim, bytes) in &volumes {
-            match claims.get_key_value(claim).map(|(uid, _)| uid).or_else(|| wanted_by.get(name)) {
-                Some(uid) => {
-                    let of = theirs.entry(uid).or_default();
-                    *of = of.saturating_add(*bytes);
-                }
-                None => sum = sum.saturating_add(*bytes),
-            }
-        }
-        for (uid, bytes) in &claims {
-            sum = sum.saturating_add(theirs.get(uid.as_str()).copied().unwrap_or_default().max(*bytes));
-        }
-        sum
+    pub(super) fn of(&self, slot: &str) -> u64 {
+        self.0.get(slot).copied().unwrap_or_default()
+    }
+
+    pub(super) fn sum(&self) -> u64 {
+        self.0.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
+    /// What all of it is more when this is requested, too.
+    pub(super) fn more_with(&self, others: &Self) -> u64 {
+        others.0.iter().fold(0, |sum, (slot, bytes)| sum.saturating_add(bytes.saturating_sub(self.of(slot))))
     }
 }
 
@@ -99,27 +70,32 @@ mod tests {
 
     #[test]
     fn volumes_count_with_their_claim_and_afterwards_alone() {
-        let claim = |uid: &str, volume: &str| Tie::Claim { uid: uid.into(), volume: volume.into() };
-        let volume = |name: &str, claim: &str| Tie::Volume { name: name.into(), claim: claim.into() };
-        let sum = |all: &[(Tie, u64)]| {
+        let claim = |uid: &str, volume: &str| {
+            let claim = json!({ "metadata": { "uid": uid }, "spec": { "volumeName": volume } });
+            slot("persistentvolumeclaims", &claim).unwrap()
+        };
+        let volume = |name: &str, claim: &str| {
+            let volume = json!({ "metadata": { "name": name }, "spec": { "claimRef": { "uid": claim } } });
+            slot("persistentvolumes", &volume).unwrap()
+        };
+        let sum = |all: &[(Arc<str>, u64)]| {
             let mut volumes = Volumes::default();
-            for (tie, bytes) in all {
-                volumes.add(tie, *bytes);
+            for (slot, bytes) in all {
+                volumes.add(slot, *bytes);
             }
             volumes.sum()
         };
         assert_eq!(sum(&[(claim("u", ""), 3)]), 3);
+        assert_eq!(sum(&[(claim("u", ""), 3), (volume("pvc-u", "u"), 3)]), 3, "it was made for it");
         assert_eq!(sum(&[(claim("u", "v"), 3), (volume("v", "u"), 3)]), 3);
         assert_eq!(sum(&[(claim("u", "v"), 1), (volume("v", "u"), 3)]), 3, "the claim was made smaller");
         assert_eq!(sum(&[(claim("u", "v"), 4), (volume("v", "u"), 3)]), 4, "it is to grow");
         assert_eq!(sum(&[(volume("v", "u"), 3)]), 3, "it was released");
         assert_eq!(sum(&[(volume("v", ""), 3)]), 3, "it is available again");
-        assert_eq!(sum(&[(volume("v", ""), 3), (claim("n", "v"), 2)]), 3, "and wanted");
-        assert_eq!(
-            sum(&[(claim("u", ""), 3), (volume("v", "u"), 3), (volume("w", "u"), 3)]),
-            6,
-            "both say they are its"
-        );
+        assert_eq!(sum(&[(volume("v", ""), 3), (claim("n", "v"), 2), (claim("o", "v"), 1)]), 3, "one of them gets it");
+        assert_eq!(sum(&[(claim("u", ""), 3), (volume("v", "u"), 3)]), 6, "it says so, but another one can be made");
+        assert_eq!(sum(&[(claim("u", "w"), 3), (volume("v", "u"), 3), (volume("w", "u"), 3)]), 6);
+        assert_eq!(slot("pods", &json!({})), None);
     }
 
     #[test]
