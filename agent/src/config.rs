@@ -1,6 +1,11 @@
 //! What an agent is told at its start. Everything is checked before anything binds or is created.
 
-use std::{fmt, net::Ipv4Addr, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 
 /// Longest path of a state directory, in bytes: sockets live below it and the kernel limits their paths to 107.
 const STATE_DIR_LIMIT: usize = 80;
@@ -154,6 +159,8 @@ pub struct Config {
     pub parallel: usize,
     /// Version of the binary, shown on the Node.
     pub version: String,
+    /// Where `GET /metrics` is answered, without sign-in; none: nowhere.
+    pub metrics_listen: Option<SocketAddr>,
 }
 
 impl Config {
@@ -182,6 +189,7 @@ impl Config {
             cluster_domain: "cluster.local".to_owned(),
             parallel: 4,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            metrics_listen: None,
         }
     }
 

@@ -7,8 +7,8 @@ use vctl_api::agent::{Pod, PodEvent};
 use vctl_runtime::{clock::Clock, tasks::Tasks};
 
 use crate::{
-    config::Config, hooks::DnsService, network::Network, outbox::Outbox, podman::Podman, pods::cgroup,
-    volumes::PersistentVolumes,
+    config::Config, hooks::DnsService, measured::Measured, network::Network, outbox::Outbox, podman::Podman,
+    pods::cgroup, volumes::PersistentVolumes,
 };
 
 pub(crate) struct Context {
@@ -19,6 +19,8 @@ pub(crate) struct Context {
     pub(crate) dns: Arc<dyn DnsService>,
     /// Volumes that outlive pods.
     pub(crate) volumes: PersistentVolumes,
+    /// What is counted.
+    pub(crate) measured: Measured,
     /// One permit per pod that is being worked on.
     pub(crate) permits: Semaphore,
     pub(crate) clock: Clock,
@@ -45,12 +47,14 @@ impl Context {
 
     /// Reports an event of a pod, or of one of its containers.
     pub(crate) fn event(&self, pod: &Pod, warning: bool, reason: &str, message: impl Into<String>, container: &str) {
+        let kind = if warning { "Warning" } else { "Normal" };
+        self.measured.event(kind);
         self.outbox.event(PodEvent {
             uid: pod.uid.clone(),
             environment: pod.environment.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
-            r#type: if warning { "Warning" } else { "Normal" }.to_owned(),
+            r#type: kind.to_owned(),
             reason: reason.to_owned(),
             message: message.into(),
             container: container.to_owned(),

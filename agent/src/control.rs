@@ -35,7 +35,10 @@ pub(crate) async fn run(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>) {
             () = ctx.tasks.cancelled() => return,
             outcome = session(ctx, reconciler, &mut delay) => match outcome {
                 Ok(()) => tracing::info!("the server ended the control stream"),
-                Err(e) => tracing::warn!(error = %e, "not connected to the server; pods go on from the last known state"),
+                Err(e) => {
+                    ctx.measured.disconnected();
+                    tracing::warn!(error = %e, "not connected to the server; pods go on from the last known state");
+                }
             }
         }
         reconciler.client.send_replace(None);
@@ -128,6 +131,7 @@ async fn session(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, delay: &mut D
                 Some(Some(Down::Welcome(welcome))) => {
                     tracing::info!(server = welcome.server_version, "connected");
                     *delay = RETRY.0;
+                    ctx.measured.connected();
                     reconciler.client.send_replace(Some(client.clone()));
                 }
                 Some(Some(Down::Dns(dns))) => reconciler.dns(dns),

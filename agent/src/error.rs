@@ -37,6 +37,14 @@ pub enum AgentError {
     /// No certificate and no way to get one.
     #[error("worker certificate: {0}")]
     Identity(String),
+    /// The measurements could not be served.
+    #[error("measurements on {address}: {why}; choose another address for --metrics-listen, or leave it out")]
+    Measurements {
+        /// Address they were to be served on.
+        address: String,
+        /// Why not.
+        why: String,
+    },
     /// The resolver could not be started.
     #[error(
         "worker resolver on {address}: {why}; end the service that holds this address, or choose another --pod-cidr"

@@ -17,6 +17,7 @@ mod expected;
 mod files;
 mod hooks;
 mod identity;
+mod measured;
 mod network;
 mod node;
 mod outbox;
@@ -86,6 +87,10 @@ async fn start(
         tracing::info!("{line}");
     }
     check_machine(&config)?;
+    let measurements = match config.metrics_listen {
+        Some(address) => Some(measured::Listener::bind(address).await?),
+        None => None,
+    };
     std::fs::create_dir_all(&config.state_dir).map_err(error::state("creating", &config.state_dir))?;
     let private = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(&config.state_dir, private).map_err(error::state("protecting", &config.state_dir))?;
@@ -106,6 +111,7 @@ async fn start(
         network,
         outbox: outbox::Outbox::default(),
         dns: hooks.dns,
+        measured: measured::Measured::default(),
         clock: Clock::system(),
         tasks: tasks.clone(),
     });
@@ -115,6 +121,9 @@ async fn start(
     streams::tunnel::listen(&ctx, &reconciler).await?;
     node::watch(&ctx, version);
     node::measure(&ctx, &reconciler);
+    if let Some(measurements) = measurements {
+        measurements.serve(&ctx, &reconciler);
+    }
     Ok((ctx, reconciler))
 }
 

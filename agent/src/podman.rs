@@ -2,7 +2,7 @@
 
 pub(crate) mod service;
 
-use std::{collections::HashMap, path::PathBuf, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use bollard::Docker;
 use bytes::Bytes;
@@ -12,9 +12,12 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
+use vctl_runtime::metrics::{Counter, Exposition, Histogram, Kind};
 
 /// Longest wait for an ordinary request; pulls are not limited.
 const REQUEST_LIMIT: Duration = Duration::from_mins(2);
+/// Upper bounds of how long requests take, in seconds.
+const BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
 /// A request to Podman failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -64,6 +67,9 @@ pub(crate) struct Inspect {
     pub(crate) state: InspectState,
     #[serde(default)]
     pub(crate) config: InspectConfig,
+    /// File with what the runtime is told: beside it are the sockets of the container's monitor and of its commands'.
+    #[serde(default, rename = "OCIConfigPath")]
+    pub(crate) oci_config: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -135,6 +141,13 @@ struct ImageConfig {
 #[derive(Clone)]
 pub(crate) struct Podman {
     socket: PathBuf,
+    requests: Arc<Requests>,
+}
+
+/// Ordinary requests to Podman: all but pulls, events and sessions, which last as long as they have to.
+struct Requests {
+    seconds: Histogram,
+    failures: Counter,
 }
 
 /// Escapes a path segment or query value.
@@ -149,7 +162,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 impl Podman {
     pub(crate) fn new(socket: PathBuf) -> Self {
-        Self { socket }
+        Self { socket, requests: Arc::new(Requests { seconds: Histogram::new(BOUNDS), failures: Counter::default() }) }
     }
 
     fn unreachable(&self, e: impl std::fmt::Display) -> PodmanError {
@@ -190,9 +203,26 @@ impl Podman {
             refused(status, &content)?;
             Ok(content)
         };
-        tokio::time::timeout(REQUEST_LIMIT, exchange)
+        let began = tokio::time::Instant::now();
+        let answer = tokio::time::timeout(REQUEST_LIMIT, exchange)
             .await
-            .unwrap_or_else(|_| Err(self.unreachable("no answer within two minutes")))
+            .unwrap_or_else(|_| Err(self.unreachable("no answer within two minutes")));
+        self.requests.seconds.observe(began.elapsed());
+        // That something is not there is an answer.
+        if answer.as_ref().is_err_and(|e| !e.is_not_found()) {
+            self.requests.failures.add_one();
+        }
+        answer
+    }
+
+    /// How its requests went.
+    pub(crate) fn write_measured(&self, text: &mut Exposition) {
+        let name = "vctl_agent_podman_request_duration_seconds";
+        text.family(name, Kind::Histogram, "How long requests to Podman took; without pulls, events and sessions.");
+        text.histogram(name, &[], &self.requests.seconds);
+        let name = "vctl_agent_podman_request_failures_total";
+        text.family(name, Kind::Counter, "Number of those that failed.");
+        text.sample(name, &[], self.requests.failures.get());
     }
 
     async fn json<T: DeserializeOwned>(

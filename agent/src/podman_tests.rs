@@ -36,14 +36,8 @@ fn build_image(state: &Path) {
     }
     let tar = state.join("image.tar");
     assert!(Command::new("tar").arg("-C").arg(root.path()).arg("-cf").arg(&tar).arg(".").status().unwrap().success());
-    let done = Command::new("podman")
-        .args(paths.arguments())
-        .envs(paths.environment())
-        .arg("import")
-        .arg(&tar)
-        .arg(IMAGE)
-        .output()
-        .unwrap();
+    let mut import = paths.command().unwrap();
+    let done = import.as_std_mut().arg("import").arg(&tar).arg(IMAGE).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
@@ -302,6 +296,10 @@ async fn scenario(state: &Path) {
         |s| matches!(s.state("hungry"), Some(State::Terminated(t)) if t.reason == "OOMKilled"),
     )
     .await;
+    // Its monitor has written that down where it works: below the state directory, and not where this test was started.
+    let work = podman::service::Paths::new(state).work();
+    assert!(work.join("oom").is_file(), "{:?}", fs::read_dir(&work).unwrap().collect::<Vec<_>>());
+    assert!(!Path::new("oom").exists(), "{:?}", std::env::current_dir());
 
     twins(&ctx, &reconciler, &mut seen).await;
 

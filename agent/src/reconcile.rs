@@ -8,7 +8,10 @@ use std::{
 
 use futures::StreamExt as _;
 use http_body_util::BodyDataStream;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use vctl_api::agent::{ExpectedDns, ExpectedPods, ExpectedServices, Pod, PodGone};
 
 use crate::{
@@ -178,13 +181,19 @@ impl Reconciler {
         Ok(())
     }
 
-    fn processing<T>(&self, class: &str, generation: u64, work: Result<T, AgentError>) {
+    fn processing<T>(&self, class: &str, generation: u64, began: Instant, work: Result<T, AgentError>) {
+        self.ctx.measured.applied(class, began.elapsed(), work.is_ok());
         let error = work.err().map(|e| e.to_string()).unwrap_or_default();
         if !error.is_empty() {
             tracing::error!(class, generation, error, "the expected state could not be applied");
         }
         self.ctx.outbox.applied(class, generation, error);
         self.enter(State::Idle);
+    }
+
+    fn begin(&self) -> Instant {
+        self.enter(State::Processing);
+        Instant::now()
     }
 
     fn enter(&self, state: State) {
@@ -199,20 +208,20 @@ impl Reconciler {
     }
 
     pub(crate) fn dns(&self, expected: ExpectedDns) {
-        self.enter(State::Processing);
+        let began = self.begin();
         let generation = expected.generation;
         let work = {
             let mut all = lock(&self.expected);
             let new = all.dns.update(generation, expected.full, expected.upsert.clone(), &expected.removed, |d| &d.id);
             if new { all.save_dns().map(|()| self.ctx.dns.apply(expected)) } else { Ok(()) }
         };
-        self.processing("dns", generation, work);
+        self.processing("dns", generation, began, work);
     }
 
     pub(crate) fn pods(&self, expected: ExpectedPods) {
-        self.enter(State::Processing);
+        let began = self.begin();
         let generation = expected.generation;
-        self.processing("pods", generation, self.apply_pods(expected));
+        self.processing("pods", generation, began, self.apply_pods(expected));
     }
 
     fn apply_pods(&self, expected: ExpectedPods) -> Result<(), AgentError> {
@@ -244,7 +253,7 @@ impl Reconciler {
     }
 
     pub(crate) async fn services(&self, expected: ExpectedServices) {
-        self.enter(State::Processing);
+        let began = self.begin();
         let generation = expected.generation;
         let all = {
             let mut all = lock(&self.expected);
@@ -255,7 +264,7 @@ impl Reconciler {
             Ok(Some(services)) => self.ctx.network.set_services(services).await,
             other => other.map(drop),
         };
-        self.processing("services", generation, work);
+        self.processing("services", generation, began, work);
     }
 
     /// Tells again which pods that are to go have gone: the connection may have been lost before the server heard it.

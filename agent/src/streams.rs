@@ -2,6 +2,7 @@
 
 mod exec;
 mod forward;
+mod input;
 pub(crate) mod logs;
 pub(crate) mod tunnel;
 
@@ -166,6 +167,16 @@ fn container(view: &View, name: &str) -> Result<ContainerRecord, Failure> {
     }
 }
 
+/// What a stream counts as.
+fn kind(request: Option<&Request>) -> &'static str {
+    match request {
+        Some(Request::Exec(request)) if request.attach => "attach",
+        Some(Request::Exec(_)) => "exec",
+        Some(Request::PortForward(_)) => "port-forward",
+        Some(Request::Logs(_)) | None => "logs",
+    }
+}
+
 /// Opens the stream the server asked for.
 pub(crate) fn open(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, client: Client, open: OpenStream) {
     let (own, reconciler) = (ctx.clone(), reconciler.clone());
@@ -179,6 +190,7 @@ pub(crate) fn open(ctx: &Arc<Context>, reconciler: &Arc<Reconciler>, client: Cli
             }
         };
         let up = pipe.up.clone();
+        let _open = own.measured.stream(kind(open.request.as_ref()));
         let outcome = match open.request {
             None => {
                 Err(Failure("BadRequest", "the server asked for an unknown kind of stream; update the agent".into()))

@@ -6,7 +6,6 @@ use std::{
 };
 
 use nix::mount::{MntFlags, umount2};
-use tokio::process::Command;
 
 use crate::{
     error::{AgentError, state},
@@ -44,12 +43,8 @@ pub async fn teardown(state_dir: &Path) -> Result<(), AgentError> {
     end_recorded(&paths).await;
     let names = state_dir.join("worker");
     if paths.root().exists() {
-        let mut command = Command::new("podman");
-        command
-            .args(paths.arguments())
-            .args(["rm", "--all", "--force", "--time=0", "--volumes"])
-            .envs(paths.environment());
-        match command.output().await {
+        let mut command = paths.command().map_err(state("making", &paths.work()))?;
+        match command.args(["rm", "--all", "--force", "--time=0", "--volumes"]).output().await {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(AgentError::Podman(crate::podman::PodmanError::Start(e.to_string()))),
             Ok(done) if done.status.success() => {}

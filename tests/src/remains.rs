@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use regex::Regex;
 use sha2::{Digest as _, Sha256};
 
-use crate::wait;
+use crate::{netns::command_inside, wait};
 
 /// Everything that is there of a platform, one line each: processes, mounts and control groups of its data directory; devices, rules,
 /// addresses, routes and processes in the network namespace of its worker, which is taken to be nobody else's.
@@ -95,8 +95,8 @@ fn control_groups(worker: &Path, found: &mut Vec<String>) {
 
 fn network(netns: &str, found: &mut Vec<String>) -> Result<()> {
     let inside = |args: &[&str]| -> Result<String> {
-        let net = format!("--net=/run/netns/{netns}");
-        let output = Command::new("nsenter").arg(net).args(args).output().context("running nsenter")?;
+        let (program, rest) = args.split_first().context("a program")?;
+        let output = command_inside(Some(netns), program).args(rest).output().context("running nsenter")?;
         ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     };

@@ -61,14 +61,30 @@ impl Paths {
         self.run().join("podman.pid")
     }
 
-    /// Arguments that name this storage, for any podman command.
-    pub(crate) fn arguments(&self) -> Vec<OsString> {
-        vec!["--root".into(), self.root().into(), "--runroot".into(), self.runroot().into()]
+    /// Where podman's processes work. The monitors of containers inherit it and write a file `oom` into it when memory runs out, which
+    /// must not be the directory in which somebody has started the agent.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.run().join("work")
     }
 
-    /// The environment of any podman command on this storage.
-    pub(crate) fn environment(&self) -> [(&'static str, OsString); 2] {
-        [("CONTAINERS_CONF", self.configuration().into()), ("DISABLE_HC_SYSTEMD", "true".into())]
+    /// Arguments that name this storage, for any podman command.
+    fn arguments(&self) -> [OsString; 4] {
+        ["--root".into(), self.root().into(), "--runroot".into(), self.runroot().into()]
+    }
+
+    /// A podman command on this storage, with its settings.
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub(crate) fn command(&self) -> std::io::Result<Command> {
+        fs::create_dir_all(self.work())?;
+        let mut command = Command::new("podman");
+        command
+            .args(self.arguments())
+            .env("CONTAINERS_CONF", self.configuration())
+            .env("DISABLE_HC_SYSTEMD", "true")
+            .current_dir(self.work());
+        Ok(command)
     }
 
     /// Creates the directories and writes `containers.conf`. What an earlier boot left in the run directory is removed: processes,
@@ -98,11 +114,11 @@ impl Paths {
         let failed = |e: std::io::Error| PodmanError::Start(e.to_string());
         let log = fs::File::create(self.state_dir.join("podman.log")).map_err(failed)?;
         let _ = fs::remove_file(self.socket());
-        let child = Command::new("podman")
-            .args(self.arguments())
+        let child = self
+            .command()
+            .map_err(failed)?
             .args(["system", "service", "--time=0"])
             .arg(format!("unix://{}", self.socket().display()))
-            .envs(self.environment())
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)

@@ -9,6 +9,9 @@ use super::{
     record::{ContainerRecord, Exit, Phase, PodRecord},
 };
 
+/// How often it is said again why something is refused: Events expire, the reason does not.
+const REFUSAL_PERIOD_MS: i64 = 300_000;
+
 /// What is known of an image of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ImageState {
@@ -37,7 +40,18 @@ pub(crate) struct Live {
     pub(crate) probes: BTreeMap<String, ProbeView>,
     /// Containers to be ended: why, and how long they may take.
     pub(crate) kill: BTreeMap<String, (String, Option<i64>)>,
+    /// Why a container is refused, or the pod as a whole (no name), as it was said last, and when that was.
+    pub(crate) refused: BTreeMap<String, (String, i64)>,
     pub(crate) retry_at_ms: i64,
+}
+
+impl Live {
+    /// Until when a refusal has been said; none when it is to be said now.
+    pub(crate) fn said_until(&self, container: &str, message: &str, now: i64) -> Option<i64> {
+        let (said, at) = self.refused.get(container)?;
+        let until = at + REFUSAL_PERIOD_MS;
+        (said == message && until > now).then_some(until)
+    }
 }
 
 /// One change.
@@ -46,6 +60,7 @@ pub(crate) enum Action {
     SetUpSandbox,
     SyncVolumes,
     EnsureImage { container: String },
+    Refuse { container: String },
     Start { container: String },
     Stop { container: String, grace_seconds: i64, message: String },
     Fail { reason: &'static str, message: String },
@@ -54,12 +69,17 @@ pub(crate) enum Action {
 }
 
 impl Action {
+    /// All names.
+    pub(crate) const NAMES: [&str; 9] =
+        ["SetUpSandbox", "SyncVolumes", "EnsureImage", "Refuse", "Start", "Stop", "Fail", "ReleaseSandbox", "TearDown"];
+
     /// What it does, without to what: for traces.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::SetUpSandbox => "SetUpSandbox",
             Self::SyncVolumes => "SyncVolumes",
             Self::EnsureImage { .. } => "EnsureImage",
+            Self::Refuse { .. } => "Refuse",
             Self::Start { .. } => "Start",
             Self::Stop { .. } => "Stop",
             Self::Fail { .. } => "Fail",
@@ -175,7 +195,9 @@ fn advance(pod: &Pod, container: &Container, init: bool, record: &PodRecord, liv
             return Plan::Wait(Some(at));
         }
         if !container.config_error.is_empty() {
-            return Plan::Wait(None);
+            let said = live.said_until(&container.name, &container.config_error, now);
+            let refuse = || Plan::Do(Action::Refuse { container: container.name.clone() });
+            return said.map_or_else(refuse, |until| Plan::Wait(Some(until)));
         }
         match live.images.get(&container.image) {
             Some(ImageState::Pulling) => Plan::Wait(None),

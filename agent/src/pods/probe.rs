@@ -17,6 +17,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Startup, Self::Readiness, Self::Liveness];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Startup => "Startup",

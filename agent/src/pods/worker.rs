@@ -190,7 +190,9 @@ impl Worker {
                         uid = self.pod.uid,
                         action = action.name()
                     );
+                    let (began, name) = (tokio::time::Instant::now(), action.name());
                     self.act(action).instrument(span).await;
+                    ctx.measured.action(name, began.elapsed());
                 }
                 Plan::Wait(until) => {
                     // Some states change their name with time only: look again while something is failing.
@@ -327,6 +329,7 @@ impl Worker {
                 }
             }
             Message::Probe { container, id, kind, verdict, failure } => {
+                self.ctx.measured.probe(kind, failure.is_none());
                 if self.record.container(&container).id != id || !self.ended.contains_key(&container) {
                     return;
                 }

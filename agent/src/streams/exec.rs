@@ -8,22 +8,31 @@ use bollard::{
     query_parameters::{AttachContainerOptionsBuilder, ResizeContainerTTYOptionsBuilder},
 };
 use futures::{Stream, StreamExt as _};
-use tokio::{
-    io::{AsyncWrite, AsyncWriteExt as _},
-    sync::mpsc,
-};
+use tokio::sync::mpsc;
 use vctl_api::agent::{ExecRequest, Exit, Frame, frame::Frame as Kind};
 
-use super::{Failure, Pipe, container, find};
+use super::{
+    Failure, Pipe, container, find,
+    input::{self, Input},
+};
 use crate::{context::Context, pods::record::Phase, reconcile::Reconciler};
 
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
-type Input = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// What is attached to: it can be resized, and ends with an exit code.
 enum Session {
     Exec(String),
     Container(String),
+}
+
+impl Session {
+    /// The session's own directory among the container's files; none when it is the container's main process.
+    fn directory(&self) -> Option<&str> {
+        match self {
+            Self::Exec(id) => Some(id),
+            Self::Container(_) => None,
+        }
+    }
 }
 
 pub(super) async fn run(
@@ -41,6 +50,12 @@ pub(super) async fn run(
             format!("container {} in pod {} is not running", target.container, view.pod.name),
         ));
     }
+    let files = if request.stdin {
+        let seen = ctx.podman.inspect(&record.id).await.map_err(Failure::internal)?;
+        seen.map(|container| input::directory(&container.oci_config))
+    } else {
+        None
+    };
     let docker = ctx.podman.docker().map_err(Failure::internal)?;
     let (session, output, input) = if request.attach {
         let options = AttachContainerOptionsBuilder::default()
@@ -68,38 +83,31 @@ pub(super) async fn run(
             StartExecResults::Detached => return Err(Failure::internal("the command was started detached")),
         }
     };
+    let mut input = match files {
+        Some(files) => Input::open(&files, session.directory(), input),
+        None => Input::Ended,
+    };
+    let discarded = input.discard_output();
     let Pipe { up, mut down } = pipe;
     let resizer = docker.clone();
     let feed = async {
-        let mut input: Option<Input> = request.stdin.then_some(input);
         // An error here is the end of the client's connection.
         while let Ok(Some(frame)) = down.message().await {
             match frame.frame {
-                Some(Kind::Data(data)) => {
-                    if let Some(open) = &mut input
-                        && (open.write_all(&data.bytes).await.is_err() || open.flush().await.is_err())
-                    {
-                        input = None;
-                    }
-                }
-                Some(Kind::CloseWrite(_)) => {
-                    if let Some(mut open) = input.take() {
-                        let _ = open.shutdown().await;
-                    }
-                }
+                Some(Kind::Data(data)) => input.write(&data.bytes).await,
+                Some(Kind::CloseWrite(_)) => input.close().await,
                 Some(Kind::Resize(size)) => resize(&resizer, &session, size.width, size.height).await,
                 _ => {}
             }
         }
         // The client has gone; what still comes is for nobody, but the command is not killed, as in Kubernetes.
-        if let Some(mut open) = input.take() {
-            let _ = open.shutdown().await;
-        }
+        input.close().await;
         std::future::pending::<()>().await;
     };
     let drained = tokio::select! {
         result = drain(&up, output, request.tty) => result,
         () = feed => Ok(()),
+        () = discarded => Ok(()),
     };
     if let Err(why) = drained {
         tracing::debug!(error = why, "output of a session");

@@ -40,6 +40,7 @@ async fn carry(ctx: &Context, reconciler: &Reconciler, connection: TcpStream, pe
     let Some(environment) = ctx.network.environment_of(peer.ip()) else { return };
     let Some(client) = reconciler.client.borrow().clone() else { return };
     let header = StreamHeader { stream_id: String::new(), tunnel_environment: environment, peer: peer.to_string() };
+    let _open = ctx.measured.stream("api-tunnel");
     let outcome = match Pipe::open(client, header, &ctx.tasks).await {
         Ok(pipe) => copy(pipe, connection).await.map_err(|e| e.to_string()),
         Err(e) => Err(e.message().to_owned()),

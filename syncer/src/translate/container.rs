@@ -34,7 +34,7 @@ pub(super) fn translate(pod: &Value, container: &Value, services: &[EnvVar], con
         Some(what) if !context.allow_host_access => Err(format!(
             "{what} is not allowed: environments share the worker, and with it a container could reach the others"
         )),
-        _ => environment::of_container(pod, container, context),
+        _ => unsupported(pod, container).map_or_else(|| environment::of_container(pod, container, context), Err),
     };
     let (own, config_error) = match own {
         Ok(own) => (own, String::new()),
@@ -113,6 +113,19 @@ fn worker_namespace(pod: &Value) -> Option<&'static str> {
         .into_iter()
         .find(|(at, _)| pod.flag(at))
         .map(|(_, what)| what)
+}
+
+/// What workers cannot do, and a container would miss without noticing.
+fn unsupported(pod: &Value, container: &Value) -> Option<String> {
+    let mut sysctls = pod.items("/spec/securityContext/sysctls").iter().map(|sysctl| sysctl.text("/name"));
+    // Containers of a pod share its network and nothing else that has such settings.
+    if let Some(name) = sysctls.find(|name| !name.starts_with("net.")) {
+        return Some(format!(
+            "forbidden sysctl: \"{name}\" not allowlisted; pods of this worker set those of net. only"
+        ));
+    }
+    let devices = !container.items("/volumeDevices").is_empty();
+    devices.then(|| "volumeDevices are not supported by this worker: mount the volume as a file system".to_owned())
 }
 
 fn port_number(port: i64) -> u32 {

@@ -258,7 +258,15 @@ fn what_is_the_worker_s_is_closed_to_pods() {
             assert!(error(&pod, open).0.starts_with(&format!("{what} is not allowed")), "{what} {open}");
         }
     }
-    for pod in [adding("NET_BIND_SERVICE"), adding("CAP_CHOWN"), with_container(json!({}))] {
+    // What would be missed without anybody noticing is refused too.
+    let mut sysctl = with_container(json!({}));
+    let of = |name: &str| json!({ "sysctls": [{ "name": "net.core.somaxconn", "value": "1" }, { "name": name, "value": "1" }] });
+    sysctl["spec"]["securityContext"] = of("kernel.msgmax");
+    assert!(error(&sysctl, true).0.starts_with("forbidden sysctl: \"kernel.msgmax\" not allowlisted"));
+    sysctl["spec"]["securityContext"] = of("net.ipv4.tcp_syncookies");
+    let devices = with_container(json!({ "volumeDevices": [{ "name": "v", "devicePath": "/dev/x" }] }));
+    assert!(error(&devices, true).0.starts_with("volumeDevices are not supported by this worker"));
+    for pod in [adding("NET_BIND_SERVICE"), adding("CAP_CHOWN"), with_container(json!({})), sysctl] {
         assert_eq!(error(&pod, false), (String::new(), false));
     }
 }

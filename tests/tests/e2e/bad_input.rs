@@ -158,6 +158,10 @@ fn options_of_the_server() -> Result<()> {
         &["no network namespace vt-nowhere", "ip netns add vt-nowhere"],
     )?;
     refused(&[&local[..], &["--worker-netns", "vt-nowhere"]].concat(), &["--worker-netns is for --workers podman"])?;
+    refused(
+        &[&local[..], &["--worker-metrics-listen", "127.0.0.1:9"]].concat(),
+        &["--worker-metrics-listen is for --workers podman"],
+    )?;
     for cidr in ["10.77.3.0", "10.77.3.0/33", "nonsense", "fd00::/64"] {
         refused(&podman(&["--pod-cidr", cidr]), &["--pod-cidr", cidr])?;
     }

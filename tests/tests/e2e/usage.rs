@@ -123,7 +123,7 @@ fn autoscaling_and_metrics() -> Result<()> {
 }
 
 /// Every sample has a number and follows the head of its family, and no family comes twice.
-fn well_formed(text: &str) -> Result<()> {
+pub(crate) fn well_formed(text: &str) -> Result<()> {
     let mut families = std::collections::HashSet::new();
     let mut family = String::new();
     for line in text.lines() {

@@ -2,6 +2,8 @@
 
 mod life_podman;
 mod machine_podman;
+mod measured_podman;
+mod refused_podman;
 
 use std::time::Duration;
 

@@ -55,6 +55,9 @@ pub(crate) struct Agent {
     /// Pods worked on at a time
     #[arg(long, default_value_t = 4)]
     parallel: usize,
+    /// Address and port to answer `GET /metrics` on, by HTTP and without sign-in [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    metrics_listen: Option<SocketAddr>,
     /// What to log
     #[arg(long, env = "VCTL_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
@@ -106,6 +109,7 @@ impl Agent {
         let mut config = Config::new(&self.name, server.parse()?, ca, &self.state_dir);
         config.pod_cidr = self.pod_cidr;
         config.parallel = self.parallel;
+        config.metrics_listen = self.metrics_listen;
         env!("CARGO_PKG_VERSION").clone_into(&mut config.version);
         if let Some(file) = &self.join_token_file {
             let token = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

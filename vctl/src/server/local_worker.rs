@@ -3,6 +3,7 @@
 
 use std::{
     fs::{File, OpenOptions},
+    net::SocketAddr,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::Stdio,
@@ -34,6 +35,8 @@ pub(crate) struct LocalWorker {
     pub(crate) name: String,
     /// Where the agent's traces go, as the server's.
     pub(crate) otlp_endpoint: Option<String>,
+    /// Where the agent answers `GET /metrics`.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) hub: Hub,
 }
 
@@ -127,6 +130,9 @@ impl LocalWorker {
             .process_group(0);
         if let Some(endpoint) = &self.otlp_endpoint {
             command.args(["--otlp-endpoint", endpoint]);
+        }
+        if let Some(address) = &self.metrics_listen {
+            command.args(["--metrics-listen", &address.to_string()]);
         }
         if let Some(netns) = &self.netns {
             command.args(["--netns", netns]);

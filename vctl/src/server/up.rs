@@ -82,6 +82,9 @@ pub(crate) struct Up {
     /// Network namespace (`ip netns`) in which the local worker and its containers live [default: the machine's own]
     #[arg(long, value_name = "NS")]
     worker_netns: Option<String>,
+    /// Address and port on which the local worker's agent answers `GET /metrics`, by HTTP and without sign-in [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    worker_metrics_listen: Option<SocketAddr>,
     /// Range of the local worker's pod addresses
     #[arg(long, value_name = "CIDR", default_value = "10.200.1.0/24")]
     pod_cidr: PodCidr,
@@ -148,6 +151,8 @@ impl Up {
             local_worker::check(self.worker_netns.as_deref())?;
         } else if self.worker_netns.is_some() {
             bail!("--worker-netns is for --workers podman");
+        } else if self.worker_metrics_listen.is_some() {
+            bail!("--worker-metrics-listen is for --workers podman");
         }
         if let Some(directory) = &self.templates {
             check_templates(directory)?;
@@ -321,6 +326,7 @@ impl Up {
                 pod_cidr: self.pod_cidr,
                 name: WORKER.to_owned(),
                 otlp_endpoint: self.traces.otlp_endpoint.clone(),
+                metrics_listen: self.worker_metrics_listen,
                 hub,
             }
             .keep_running(tasks);

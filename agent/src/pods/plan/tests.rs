@@ -136,12 +136,28 @@ fn deadline_image_change_and_failed_liveness_end_containers() {
 }
 
 #[test]
-fn a_failed_pull_waits_and_a_configuration_error_waits_for_the_server() {
+fn a_failed_pull_waits() {
     let (pod, record) = (pod("Always"), PodRecord::default());
     let failed = ImageState::Failed { reason: "ErrImagePull".into(), message: String::new(), failures: 1, at_ms: 500 };
     let with = |state| Live { images: [("i".to_owned(), state)].into(), ..live() };
     assert_eq!(next(&pod, &record, &with(failed)), Plan::Wait(Some(10_500)));
-    let mut broken = pod.clone();
-    broken.init_containers[0].config_error = "no such key".into();
-    assert_eq!(next(&broken, &record, &live()), Plan::Wait(None));
+}
+
+#[test]
+fn a_refusal_is_said_and_waits_for_the_server() {
+    let mut pod = pod("Always");
+    pod.init_containers.clear();
+    pod.containers[0].config_error = "hostNetwork is not allowed".into();
+    let refuse = |name: &str| Plan::Do(Action::Refuse { container: name.into() });
+    let (record, mut now_live) = (PodRecord::default(), live());
+    assert_eq!(next(&pod, &record, &now_live), refuse("web"));
+    now_live.refused.insert("web".into(), ("hostNetwork is not allowed".into(), 1000));
+    assert_eq!(next(&pod, &record, &now_live), start("log"), "the other container is not refused");
+    pod.containers.truncate(1);
+    assert_eq!(next(&pod, &record, &now_live), Plan::Wait(Some(1000 + REFUSAL_PERIOD_MS)));
+    assert_eq!(plan(&pod, 7, &record, &now_live, 1000 + REFUSAL_PERIOD_MS), refuse("web"));
+    pod.containers[0].config_error = "configmap \"c\" not found".into();
+    assert_eq!(next(&pod, &record, &now_live), refuse("web"), "another reason");
+    pod.containers[0].config_error.clear();
+    assert_eq!(next(&pod, &record, &now_live), start("web"));
 }

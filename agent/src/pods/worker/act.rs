@@ -30,6 +30,10 @@ impl Worker {
             Action::SetUpSandbox => self.set_up_sandbox().await,
             Action::SyncVolumes => self.sync_volumes(),
             Action::EnsureImage { container } => self.ensure_image(&container),
+            Action::Refuse { container } => {
+                let why = self.spec(&container).map(|c| c.config_error).unwrap_or_default();
+                self.refuse("Failed", &format!("Error: {why}"), &container, why.clone());
+            }
             Action::Start { container } => self.start(&container).await,
             Action::Stop { container, grace_seconds, message } => self.stop(&container, grace_seconds, &message).await,
             Action::Fail { reason, message } => {
@@ -89,8 +93,8 @@ impl Worker {
                 self.live.volumes_error = None;
             }
             Err(message) => {
-                if self.live.volumes_error.as_ref() != Some(&message) {
-                    self.event(true, "FailedMount", message.clone(), "");
+                if self.live.said_until("", &message, self.ctx.now_ms()).is_none() {
+                    self.refuse("FailedMount", &message, "", message.clone());
                 }
                 self.live.volumes_error = Some(message);
                 self.live.retry_at_ms = self.ctx.now_ms() + RETRY_MS;
@@ -109,9 +113,17 @@ impl Worker {
         });
     }
 
+    /// Says why a container, or the pod (no name), does not start.
+    fn refuse(&mut self, reason: &str, message: &str, container: &str, why: String) {
+        self.event(true, reason, message, container);
+        self.live.refused.insert(container.to_owned(), (why, self.ctx.now_ms()));
+    }
+
     async fn start(&mut self, name: &str) {
         let Some(container) = self.spec(name) else { return };
-        if let Err((reason, message)) = self.try_start(&container).await {
+        let started = self.try_start(&container).await;
+        self.ctx.measured.container_start(&self.pod, &self.record, self.ctx.now_ms(), started.is_ok());
+        if let Err((reason, message)) = started {
             self.event(true, "Failed", format!("Error: {message}"), name);
             let now = self.ctx.now_ms();
             let pod_restarts = self.pod.restart_policy != "Never";

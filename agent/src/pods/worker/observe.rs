@@ -77,6 +77,7 @@ impl Worker {
             }
             .into();
         }
+        self.ctx.measured.container_exit(&exit.reason);
         let said =
             files::read_start(&self.dir.join("termination").join(format!("{name}-{}", known.attempt)), MESSAGE_LIMIT)
                 .unwrap_or_default();
