@@ -4,6 +4,11 @@ use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::{
@@ -13,8 +18,12 @@ use tokio::{
 
 /// Argument of this program that makes it set limits and become another one.
 pub const LIMITED: &str = "limited";
-/// Option of [`LIMITED`]: the other program has no network.
+/// Option of [`LIMITED`]: the other program has no network; where it cannot be taken away nothing is run.
 pub const OFFLINE: &str = "--offline";
+/// Option of [`LIMITED`]: the other program has no network, as far as the kernel lets this user take it away.
+pub const OFFLINE_IF_POSSIBLE: &str = "--offline-if-possible";
+/// Longest time in which this program finds out whether it can take the network away.
+const LOOK: Duration = Duration::from_secs(30);
 /// Longest line of output that is kept, in bytes.
 const LINE_LIMIT: usize = 2000;
 
@@ -22,6 +31,19 @@ const LINE_LIMIT: usize = 2000;
 #[derive(Debug, Clone)]
 pub(crate) struct Commands {
     own: Option<PathBuf>,
+    /// The network has been taken away from one.
+    isolates: Arc<AtomicBool>,
+}
+
+/// What network another program has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// That of the machine.
+    Full,
+    /// None where the kernel lets this user take it away, else that of the machine.
+    NoneIfPossible,
+    /// None: where it cannot be taken away the program does not run.
+    None,
 }
 
 /// A line that a program has printed.
@@ -34,20 +56,37 @@ pub(crate) enum Line {
 impl Commands {
     /// With this program, which called with [`LIMITED`] sets limits before it becomes what it is told. Without it there are none.
     pub(crate) fn new(own: Option<PathBuf>) -> Self {
-        Self { own }
+        Self { own, isolates: Arc::default() }
     }
 
     /// A program with nothing but a path to find others by, and a home of its own.
     pub(crate) fn command(&self, program: &Path, home: &Path) -> Command {
-        self.with(&[], program, home)
+        self.with(Network::Full, program, home)
     }
 
-    /// The same without any network, as far as the kernel lets this user take it away.
-    pub(crate) fn offline(&self, program: &Path, home: &Path) -> Command {
-        self.with(&[OFFLINE], program, home)
+    /// Whether other programs can run without a network here.
+    ///
+    /// # Errors
+    /// Why not. It is looked at anew each time, for an administrator may have changed it.
+    pub(crate) async fn without_network(&self) -> Result<(), String> {
+        let Some(own) = &self.own else { return Err("this program does not know its own file".to_owned()) };
+        if !self.isolates.load(Ordering::Relaxed) {
+            // What is run does nothing.
+            let mut command = self.with(Network::None, own, &std::env::temp_dir());
+            command.arg("--version");
+            output(command, &[], LINE_LIMIT, LOOK).await.map_err(|why| why.trim_start_matches("error: ").to_owned())?;
+            self.isolates.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
-    fn with(&self, options: &[&str], program: &Path, home: &Path) -> Command {
+    /// As [`Commands::command`], with this network.
+    pub(crate) fn with(&self, network: Network, program: &Path, home: &Path) -> Command {
+        let options: &[&str] = match network {
+            Network::Full => &[],
+            Network::NoneIfPossible => &[OFFLINE_IF_POSSIBLE],
+            Network::None => &[OFFLINE],
+        };
         let mut command = match &self.own {
             Some(own) => {
                 let mut limited = Command::new(own);
@@ -116,7 +155,7 @@ pub(crate) async fn output(
     mut command: Command,
     input: &[u8],
     limit: usize,
-    time: std::time::Duration,
+    time: Duration,
 ) -> Result<Vec<u8>, String> {
     let mut child = command.stdin(Stdio::piped()).spawn().map_err(|e| format!("it does not run: {e}"))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());

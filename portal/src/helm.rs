@@ -1,5 +1,7 @@
 //! Helm, as a program: installs, upgrades and removes releases of an environment with a kubeconfig of its own.
 
+mod error;
+
 use std::{
     fs::OpenOptions,
     io::Write as _,
@@ -17,9 +19,10 @@ use tokio::{
 use vctl_machinery::schema::{Budget, read_bounded};
 use vctl_runtime::heavy;
 
+pub(crate) use self::error::HelmError;
 use crate::{
-    commands::{self, Commands, Line},
-    error::Error,
+    commands::{self, Commands, Line, Network},
+    templates::charts::is_archive,
 };
 
 /// Longest time for one command, besides what the template allows for readiness.
@@ -32,43 +35,6 @@ const LINES: usize = 100;
 const RENDERED_LIMIT: usize = 8 << 20;
 /// Most values in them.
 const RENDERED_VALUES: usize = 500_000;
-
-/// Why Helm did not do something.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HelmError {
-    /// It is not installed.
-    #[error(
-        "the template installs Helm charts, and there is no {0:?} where the server runs: install Helm 3 or 4 there \
-         (https://helm.sh/docs/intro/install/), or say where it is (`vctl up --helm FILE`)"
-    )]
-    Absent(PathBuf),
-    /// It may work later.
-    #[error("{command}: {why}")]
-    Temporary {
-        /// What was run.
-        command: String,
-        /// What it said.
-        why: String,
-    },
-    /// It said no.
-    #[error("{command}: {why}")]
-    Refused {
-        /// What was run.
-        command: String,
-        /// What it said.
-        why: String,
-    },
-}
-
-impl From<HelmError> for Error {
-    fn from(e: HelmError) -> Self {
-        match e {
-            HelmError::Absent(_) => Self::invalid("helm-missing", e.to_string()),
-            HelmError::Temporary { .. } => Self::Unavailable(e.to_string()),
-            HelmError::Refused { .. } => Self::invalid("broken-chart", e.to_string()),
-        }
-    }
-}
 
 /// The program. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -84,6 +50,16 @@ pub(crate) struct Session<'a> {
     home: tempfile::TempDir,
     /// What is not shown in logs.
     hidden: Vec<String>,
+}
+
+/// Where a chart lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) chart: &'a Path,
+    /// As the template names it.
+    pub(crate) name: &'a str,
+    /// Its values.
+    pub(crate) values: &'a Path,
 }
 
 /// A release.
@@ -110,6 +86,18 @@ impl Helm {
     /// [`HelmError::Absent`] says what to do.
     pub(crate) fn check(&self) -> Result<(), HelmError> {
         if commands::is_there(&self.program) { Ok(()) } else { Err(HelmError::Absent(self.program.clone())) }
+    }
+
+    /// Warns where charts in archives will be refused: as [`Session::render`] does.
+    pub(crate) async fn warn(&self) {
+        if self.check().is_ok()
+            && let Err(why) = self.commands.without_network().await
+        {
+            tracing::warn!(
+                why,
+                "the network cannot be taken away from Helm here: charts in archives are refused, others are rendered with it"
+            );
+        }
     }
 
     /// A directory in which it works; with a kubeconfig when it is to talk to an environment.
@@ -186,8 +174,7 @@ impl Session<'_> {
     pub(crate) async fn install(
         &self,
         release: Release<'_>,
-        chart: &Path,
-        values: &Path,
+        at: At<'_>,
         limit: Duration,
         news: &mpsc::Sender<String>,
     ) -> Result<(), HelmError> {
@@ -203,7 +190,7 @@ impl Session<'_> {
             _ => {}
         }
         let timeout = format!("{}s", limit.as_secs().max(1));
-        let (chart, values) = (chart.display().to_string(), values.display().to_string());
+        let (chart, values) = (at.chart.display().to_string(), at.values.display().to_string());
         let arguments = [
             "upgrade",
             "--install",
@@ -252,7 +239,7 @@ impl Session<'_> {
             status: String,
         }
         let arguments = ["status", release.name, "--namespace", release.namespace, "--output", "json"];
-        match self.ask(&arguments).await {
+        match self.ask(Network::Full, &arguments).await {
             Ok(text) => {
                 let status: Status = serde_json::from_str(&text).map_err(|e| HelmError::Refused {
                     command: "helm status".to_owned(),
@@ -268,15 +255,20 @@ impl Session<'_> {
     /// The objects that a chart makes, without asking any cluster.
     ///
     /// # Errors
-    /// What Helm says.
+    /// What Helm says; [`HelmError::Online`] for an archive where Helm cannot be kept from asking anybody.
     pub(crate) async fn render(
         &self,
         release: Release<'_>,
-        chart: &Path,
-        values: &Path,
+        at: At<'_>,
         kubernetes: &str,
     ) -> Result<Vec<Value>, HelmError> {
-        let (chart, values) = (chart.display().to_string(), values.display().to_string());
+        // What the schemas in a directory refer to has been looked at when the template was read (`templates::charts`).
+        let network = if is_archive(at.name) { Network::None } else { Network::NoneIfPossible };
+        if network == Network::None {
+            let online = |why| HelmError::Online { chart: at.name.to_owned(), why };
+            self.helm.commands.without_network().await.map_err(online)?;
+        }
+        let (chart, values) = (at.chart.display().to_string(), at.values.display().to_string());
         let arguments = [
             "template",
             release.name,
@@ -289,19 +281,15 @@ impl Session<'_> {
             kubernetes,
             "--include-crds",
         ];
-        let text = self.ask(&arguments).await?;
+        let text = self.ask(network, &arguments).await?;
         let broken = |why: String| HelmError::Refused { command: format!("helm template {}", release.name), why };
         // A chart can print what takes long to read.
         heavy::sized(text.len(), || objects(&text, release)).await.map_err(broken)
     }
 
-    fn command(&self, arguments: &[&str]) -> (Command, String) {
+    fn command(&self, network: Network, arguments: &[&str]) -> (Command, String) {
         let program = &self.helm.program;
-        // What only renders has nobody to talk to; a chart's schema could make it ask somebody.
-        let offline = arguments.first() == Some(&"template");
-        let commands = &self.helm.commands;
-        let home = self.home.path();
-        let mut command = if offline { commands.offline(program, home) } else { commands.command(program, home) };
+        let mut command = self.helm.commands.with(network, program, self.home.path());
         command.args(arguments);
         for (name, place) in [
             ("KUBECONFIG", "kubeconfig"),
@@ -321,8 +309,8 @@ impl Session<'_> {
     }
 
     /// What it prints on standard output.
-    async fn ask(&self, arguments: &[&str]) -> Result<String, HelmError> {
-        let (command, shown) = self.command(arguments);
+    async fn ask(&self, network: Network, arguments: &[&str]) -> Result<String, HelmError> {
+        let (command, shown) = self.command(network, arguments);
         match commands::output(command, &[], RENDERED_LIMIT, GRACE).await {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(why) => Err(self.refusal(shown, &why)),
@@ -331,7 +319,7 @@ impl Session<'_> {
 
     /// Runs it; `news` gets the lines for people as they come.
     async fn run(&self, arguments: &[&str], limit: Duration, news: &mpsc::Sender<String>) -> Result<(), HelmError> {
-        let (mut command, shown) = self.command(arguments);
+        let (mut command, shown) = self.command(Network::Full, arguments);
         let temporary = |why: String| HelmError::Temporary { command: shown.clone(), why };
         let mut child = command.spawn().map_err(|e| temporary(format!("it does not run: {e}")))?;
         let (out, err) = (child.stdout.take(), child.stderr.take());

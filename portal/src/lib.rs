@@ -269,6 +269,8 @@ impl Portal {
             environments.end_interrupted(started_at).await;
         });
         inner.sources.start(&inner.tasks);
+        let helm = inner.environments.helm.clone();
+        inner.tasks.spawn_until_stopped("look at Helm", async move { helm.warn().await });
         due::start(inner.environments.clone(), &inner.tasks);
         inner.approvals.start(&inner.tasks);
         inner.webhooks.start(&inner.tasks);

@@ -14,9 +14,13 @@ use crate::{
     documents::{Document, EnvironmentDoc, SecretsDoc, put},
     environments::Environments,
     error::Error,
-    helm::{HelmError, Release, Session},
+    helm::{At, HelmError, Release, Session},
     jobs::{create::all_parameters, failure::Failure, work::Work},
-    templates::{Template, charts::Chart, render::Input},
+    templates::{
+        Template,
+        charts::{Chart, is_archive},
+        render::Input,
+    },
 };
 
 /// Steps of jobs of environments whose templates have charts: after those of the manifests.
@@ -49,7 +53,7 @@ impl From<HelmError> for Failure {
     fn from(e: HelmError) -> Self {
         match e {
             HelmError::Temporary { .. } => Self::Temporary(e.to_string()),
-            HelmError::Absent(_) => Self::Permanent(format!("{e}; then `vctl jobs resume` with this job's id")),
+            HelmError::Absent(_) | HelmError::Online { .. } => Self::Permanent(format!("{e}; then `vctl jobs resume` with this job's id")),
             HelmError::Refused { .. } => Self::Permanent(format!(
                 "{e}. Correct the chart or its values in another version of the template, or what it needs in the environment"
             )),
@@ -83,7 +87,7 @@ impl Environments {
             let session = self.helm.session(None, Vec::new())?;
             let at = lay_out(&session, template, chart, &values)?;
             let version = doc.kubernetes_version.git_version();
-            documents.extend(session.render(release(chart), &at.chart, &at.values, &version).await?);
+            documents.extend(session.render(release(chart), at.of(chart), &version).await?);
         }
         Ok(documents)
     }
@@ -118,6 +122,12 @@ fn release(chart: &Chart) -> Release<'_> {
 struct LaidOut {
     chart: std::path::PathBuf,
     values: std::path::PathBuf,
+}
+
+impl LaidOut {
+    fn of<'a>(&'a self, chart: &'a Chart) -> At<'a> {
+        At { chart: &self.chart, name: &chart.chart, values: &self.values }
+    }
 }
 
 fn lay_out(session: &Session<'_>, template: &Template, chart: &Chart, values: &str) -> Result<LaidOut, Error> {
@@ -179,12 +189,13 @@ pub(crate) async fn install(
         let at = lay_out(session, template, chart, &values)?;
         noted.set(chart, String::new());
         noted.write(environments).await?;
-        let release = release(chart);
-        let at = &at;
-        telling(work, step, &chart.name, |news| async move {
-            session.install(release, &at.chart, &at.values, limit, &news).await
-        })
-        .await?;
+        let (release, at) = (release(chart), at.of(chart));
+        if is_archive(&chart.chart) {
+            // With a network, from here on. It was rendered without one before the job began, but not necessarily here and with these values.
+            session.render(release, at, &doc.kubernetes_version.git_version()).await?;
+        }
+        telling(work, step, &chart.name, |news| async move { session.install(release, at, limit, &news).await })
+            .await?;
         noted.set(chart, digest);
         noted.write(environments).await?;
         installed += 1;

@@ -46,6 +46,8 @@ pub struct Platform {
     netns: Option<Netns>,
     /// Whether the server and its clients are in that namespace too.
     inside: bool,
+    /// What the server is started by.
+    before: &'static [&'static str],
     server: Option<Child>,
     listen: String,
 }
@@ -89,7 +91,7 @@ impl Platform {
             }
             more = vec!["--templates".into(), all.into()];
         }
-        Self::new(workers, dir, more, Vec::new(), false)
+        Self::new(workers, dir, more, Vec::new(), false, &[])
     }
 
     /// Starts one that is in a network namespace as a whole, as one is on a machine of its own: with real containers, but without
@@ -99,7 +101,7 @@ impl Platform {
     /// It does not start: with its log.
     pub fn start_inside(arguments: &[&str]) -> Result<Self> {
         let more = arguments.iter().map(Into::into).collect();
-        Self::new(Workers::Podman, directory()?, more, Vec::new(), true)
+        Self::new(Workers::Podman, directory()?, more, Vec::new(), true, &[])
     }
 
     /// Starts one whose `vctl up` gets further arguments and environment variables, and waits until it serves.
@@ -109,7 +111,7 @@ impl Platform {
     pub fn start_configured(workers: Workers, arguments: &[&str], variables: &[(&str, &str)]) -> Result<Self> {
         let more = arguments.iter().map(Into::into).collect();
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::new(workers, directory()?, more, variables, false)
+        Self::new(workers, directory()?, more, variables, false, &[])
     }
 
     fn new(
@@ -118,11 +120,12 @@ impl Platform {
         more: Vec<OsString>,
         variables: Vec<(String, String)>,
         inside: bool,
+        before: &'static [&'static str],
     ) -> Result<Self> {
         let netns = if workers == Workers::Podman { Some(Netns::create()?) } else { None };
         let listen = "127.0.0.1:0".to_owned();
         let mut platform =
-            Self { dir, workers, more, variables, clock: Vec::new(), netns, inside, server: None, listen };
+            Self { dir, workers, more, variables, clock: Vec::new(), netns, inside, before, server: None, listen };
         platform.start_server()?;
         Ok(platform)
     }
@@ -155,7 +158,14 @@ impl Platform {
     /// Starts the process of the server; it listens where it did before.
     fn spawn(&self) -> Result<Child> {
         let log = self.dir.path().join("server.log");
-        let mut command = self.program()?;
+        let mut command = match self.before {
+            [] => self.program()?,
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(vctl_binary()?);
+                command
+            }
+        };
         command.arg("up").arg("--data-dir").arg(self.data_dir()).args(["--listen", &self.listen]);
         command.args(&self.more).args([
             "--workers",

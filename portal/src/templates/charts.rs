@@ -171,7 +171,7 @@ pub(crate) fn check(charts: &[Chart], files: &[(String, String)]) -> Vec<(String
         }
     }
     for (file, text) in files.iter().filter(|(file, _)| file.ends_with("/values.schema.json")) {
-        // Helm would ask somebody else for it. In archives nobody looks: Helm has no network while it renders.
+        // Helm would ask somebody else for it. Nobody looks into archives: they are rendered without a network or not at all.
         match serde_json::from_str(text) {
             Ok(schema) if refers_elsewhere(&schema) => {
                 wrong.push((

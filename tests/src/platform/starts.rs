@@ -4,10 +4,30 @@ use std::{path::PathBuf, process::Child, time::Duration};
 
 use anyhow::{Context as _, Result};
 
-use super::{Platform, ending::signal};
+use super::{Platform, Workers, directory, ending::signal};
 use crate::wait;
 
+/// What a program is started by so that it can make no namespaces, as under a seccomp profile that refuses them: it is in a user namespace
+/// that may have none, whoever runs the test. Each of these programs becomes the next one.
+const WITHOUT_NAMESPACES: &[&str] = &[
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "sh",
+    "-c",
+    "cd /proc/sys/user && echo 0 > max_net_namespaces && echo 0 > max_user_namespaces && cd / && exec \"$0\" \"$@\"",
+];
+
 impl Platform {
+    /// Starts one whose server can make no namespaces, with further arguments, and waits until it serves.
+    ///
+    /// # Errors
+    /// It does not start: with its log.
+    pub fn start_without_namespaces(workers: Workers, arguments: &[&str]) -> Result<Self> {
+        let more = arguments.iter().map(Into::into).collect();
+        Self::new(workers, directory()?, more, Vec::new(), false, WITHOUT_NAMESPACES)
+    }
+
     /// Stops the server and starts it at another time, such as `+400d`; its clients of [`Platform::vctl`] have that time too. It is
     /// libfaketime's (Debian package faketime), which changes no time by which a process waits.
     ///

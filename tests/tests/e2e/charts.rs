@@ -4,12 +4,14 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use vctl_tests::{
     kubectl::{self, finish},
     platform::{Platform, Workers},
+    wait,
 };
 
 const KUBECTL: &str = "1.35";
@@ -144,11 +146,13 @@ fn follow_charts(minor: &str) -> Result<()> {
     platform.vctl(&["template", "publish", &broken.display().to_string()])?.ok()?;
     let refused = platform.vctl(&["create", "b", "--template", "broken"])?.refused()?;
     ensure!(refused.contains("say a") && refused.contains("helm template"), "{refused}");
-    nobody_is_called(&platform)
+    let refused = nobody_is_called(&platform)?;
+    ensure!(refused.contains("helm template"), "{refused}");
+    Ok(())
 }
 
-/// A chart in an archive, into which nobody looks, whose schema is somewhere else.
-fn nobody_is_called(platform: &Platform) -> Result<()> {
+/// A chart in an archive, into which nobody looks, whose schema is somewhere else; how it is refused.
+fn nobody_is_called(platform: &Platform) -> Result<String> {
     let elsewhere = TcpListener::bind("127.0.0.1:0")?;
     elsewhere.set_nonblocking(true)?;
     let schema = format!("{{\"$ref\": \"http://{}/schema.json\"}}", elsewhere.local_addr()?);
@@ -170,10 +174,23 @@ fn nobody_is_called(platform: &Platform) -> Result<()> {
     std::fs::remove_dir_all(calls.join("charts/a"))?;
     platform.vctl(&["template", "publish", &calls.display().to_string()])?.ok()?;
     let refused = platform.vctl(&["create", "c", "--template", "calls"])?.refused()?;
-    ensure!(refused.contains("helm template"), "{refused}");
     let called = elsewhere.accept();
     ensure!(called.is_err(), "Helm has called {called:?}");
-    Ok(())
+    Ok(refused)
+}
+
+/// Where no network can be taken away from Helm, archives are refused, and what has been looked at is rendered all the same.
+fn without_namespaces(minor: &str) -> Result<()> {
+    let helm = helm(minor)?.display().to_string();
+    let platform = Platform::start_without_namespaces(Workers::Simulated, &["--helm", &helm])?;
+    wait::until("the warning", Duration::from_secs(30), || {
+        let log = platform.log();
+        if log.contains("charts in archives are refused") { Ok(()) } else { Err(log) }
+    })?;
+    let refused = nobody_is_called(&platform)?;
+    ensure!(refused.contains("charts/a.tgz") && refused.contains("max_user_namespaces"), "{refused}");
+    template(&platform, "1.0.0", None, "0.1.0")?;
+    platform.create("e", "charted", &[])
 }
 
 #[test]
@@ -184,6 +201,16 @@ fn charts_follow_the_template_with_helm_4() -> Result<()> {
 #[test]
 fn charts_follow_the_template_with_helm_3() -> Result<()> {
     follow_charts("1.31")
+}
+
+#[test]
+fn archives_are_refused_where_helm_3_cannot_be_without_network() -> Result<()> {
+    without_namespaces("1.31")
+}
+
+#[test]
+fn archives_are_refused_where_helm_4_cannot_be_without_network() -> Result<()> {
+    without_namespaces("1.35")
 }
 
 #[test]
