@@ -1,5 +1,7 @@
 //! Completion in the real shells: the scripts ask the program, and the program asks the server.
 
+mod quoting;
+
 use std::process::Command;
 
 use anyhow::{Result, ensure};

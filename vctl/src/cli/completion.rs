@@ -1,6 +1,7 @@
 //! `vctl completion`, and the names that it completes.
 
 mod names;
+mod offer;
 
 use std::{ffi::OsString, path::Path};
 
@@ -59,6 +60,7 @@ impl Completion {
 /// Answers the script, when it is the script that asks; then nothing else is to be done.
 pub(crate) fn answered(command: fn() -> clap::Command) -> bool {
     let here = std::env::current_dir().ok();
+    offer::asked_by(std::env::var_os(VARIABLE));
     if is_called(std::env::args_os().next().as_ref(), "kubectl_complete-vctl") {
         return for_kubectl(&mut command(), here.as_deref()).is_ok();
     }

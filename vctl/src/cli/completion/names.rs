@@ -11,6 +11,7 @@ use clap_complete::CompletionCandidate;
 use serde_json::Value;
 use vctl_api::rest::Page;
 
+use super::offer::{described, offer};
 use crate::cli::{
     Client, Global,
     client::segment,
@@ -36,12 +37,9 @@ pub(crate) fn templates(current: &OsStr) -> Vec<CompletionCandidate> {
             let mut channels: Vec<String> = versions.iter().flat_map(|v| texts(&v["channels"])).collect();
             channels.sort();
             channels.dedup();
-            let of_versions = versions
-                .iter()
-                .map(|v| CompletionCandidate::new(format!("{name}@{}", text(v, "version"))).help(help(v, &["title"])));
-            let of_channels =
-                channels.iter().map(|c| CompletionCandidate::new(format!("{name}@{c}")).help(Some("channel".into())));
-            Ok::<Vec<_>, CliError>(of_versions.chain(of_channels).collect())
+            let of_versions = versions.iter().map(|v| offer(format!("{name}@{}", text(v, "version")), help(v, &["title"])));
+            let of_channels = channels.iter().map(|c| offer(format!("{name}@{c}"), Some("channel".to_owned())));
+            Ok::<Vec<_>, CliError>(of_versions.chain(of_channels).flatten().collect())
         })
         .unwrap_or_default(),
     };
@@ -87,7 +85,7 @@ pub(crate) fn people() -> Vec<CompletionCandidate> {
         let users = items("users").await?;
         let named = |user: &Value| {
             let name = [text(user, "email"), text(user, "id")].into_iter().find(|name| !name.is_empty());
-            name.map(|name| CompletionCandidate::new(name).help(help(user, &["name"])))
+            name.and_then(|name| offer(name, help(user, &["name"])))
         };
         Ok::<Vec<_>, CliError>(users.iter().filter_map(named).collect())
     };
@@ -148,12 +146,12 @@ pub(crate) fn template_sources() -> Vec<CompletionCandidate> {
 /// Servers that somebody has signed in to.
 pub(crate) fn contexts() -> Vec<CompletionCandidate> {
     let all = config_file().and_then(|file| Contexts::load(&file)).unwrap_or_default();
-    all.contexts.into_iter().map(|c| CompletionCandidate::new(c.name).help(Some(c.server.into()))).collect()
+    all.contexts.into_iter().filter_map(|c| offer(c.name, Some(c.server))).collect()
 }
 
 /// The same, and the server of the data directory.
 pub(crate) fn contexts_and_local() -> Vec<CompletionCandidate> {
-    let local = CompletionCandidate::new("local").help(Some("the server of the data directory".into()));
+    let local = described("local", Some("the server of the data directory".to_owned()));
     contexts().into_iter().chain([local]).collect()
 }
 
@@ -164,17 +162,13 @@ pub(crate) fn bindings(current: &OsStr) -> Vec<CompletionCandidate> {
         let template = template_of_line().await?;
         let bindings = template["bindings"].as_array().cloned().unwrap_or_default();
         let Some((name, _)) = current.split_once('=') else {
-            let candidate =
-                |b: &Value| CompletionCandidate::new(text(b, "name") + "=").help(help(b, &["kind", "help"]));
-            return Ok::<Vec<_>, CliError>(bindings.iter().map(candidate).collect());
+            let candidate = |b: &Value| offer(text(b, "name") + "=", help(b, &["kind", "help"]));
+            return Ok::<Vec<_>, CliError>(bindings.iter().filter_map(candidate).collect());
         };
         let kind = bindings.iter().find(|b| b["name"] == *name).map(|b| b["kind"].clone());
         let resources = items("resources").await?;
         let fitting = resources.iter().filter(|r| kind.as_ref().is_none_or(|kind| r["kind"] == *kind));
-        let candidate = |r: &Value| {
-            CompletionCandidate::new(format!("{name}={}", text(r, "name"))).help(help(r, &["kind", "host"]))
-        };
-        Ok(fitting.map(candidate).collect())
+        Ok(fitting.filter_map(|r| offer(format!("{name}={}", text(r, "name")), help(r, &["kind", "host"]))).collect())
     };
     beginning(wait(asked).unwrap_or_default(), &current)
 }
@@ -186,8 +180,8 @@ pub(crate) fn parameters(current: &OsStr) -> Vec<CompletionCandidate> {
         let template = template_of_line().await?;
         let parameters = template["parameters"].as_array().cloned().unwrap_or_default();
         let Some((name, _)) = current.split_once('=') else {
-            let candidate = |p: &Value| CompletionCandidate::new(text(p, "name") + "=").help(help(p, &["help"]));
-            return Ok::<Vec<_>, CliError>(parameters.iter().map(candidate).collect());
+            let candidate = |p: &Value| offer(text(p, "name") + "=", help(p, &["help"]));
+            return Ok::<Vec<_>, CliError>(parameters.iter().filter_map(candidate).collect());
         };
         let values = match parameters.iter().find(|p| p["name"] == *name) {
             Some(p) if p["type"] == "resource" => {
@@ -200,7 +194,7 @@ pub(crate) fn parameters(current: &OsStr) -> Vec<CompletionCandidate> {
             Some(p) => texts(&p["choices"]),
             None => Vec::new(),
         };
-        Ok(values.iter().map(|value| CompletionCandidate::new(format!("{name}={value}"))).collect())
+        Ok(values.iter().filter_map(|value| offer(format!("{name}={value}"), None)).collect())
     };
     beginning(wait(asked).unwrap_or_default(), &current)
 }
@@ -224,8 +218,8 @@ async fn template_of_line() -> Result<Value, CliError> {
 }
 
 fn listed(path: &str, name: &str, said: &[&str]) -> Vec<CompletionCandidate> {
-    let candidate = |item: &Value| CompletionCandidate::new(text(item, name)).help(help(item, said));
-    wait(items(path)).unwrap_or_default().iter().map(candidate).collect()
+    let candidate = |item: &Value| offer(text(item, name), help(item, said));
+    wait(items(path)).unwrap_or_default().iter().filter_map(candidate).collect()
 }
 
 async fn items(path: &str) -> Result<Vec<Value>, CliError> {
@@ -241,9 +235,9 @@ fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-fn help(item: &Value, fields: &[&str]) -> Option<clap::builder::StyledStr> {
+fn help(item: &Value, fields: &[&str]) -> Option<String> {
     let said: Vec<String> = fields.iter().map(|field| text(item, field)).filter(|t| !t.is_empty()).collect();
-    (!said.is_empty()).then(|| said.join(", ").into())
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 fn beginning(all: Vec<CompletionCandidate>, current: &str) -> Vec<CompletionCandidate> {
