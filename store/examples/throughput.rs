@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn create(directory: &Path, writers: usize, duration: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let tasks = Tasks::new();
-    let store = SqliteStore::open_with(directory, &tasks, options()?).await?;
+    let store = SqliteStore::open_with(directory, &tasks, options().await?).await?;
     measure(std::sync::Arc::new(store), &tasks, writers, duration).await
 }
 
@@ -45,15 +45,18 @@ async fn create(directory: &Path, writers: usize, duration: Duration) -> Result<
 async fn postgres(address: &PostgresAddress, duration: Duration) -> Result<(), Box<dyn std::error::Error>> {
     for writers in [1, 16, 64] {
         let tasks = Tasks::new();
-        let store = PostgresStore::open_with(address, &tasks, options()?).await?;
+        let store = PostgresStore::open_with(address, &tasks, options().await?).await?;
         measure(std::sync::Arc::new(store), &tasks, writers, duration).await?;
     }
     Ok(())
 }
 
-fn options() -> Result<StoreOptions, Box<dyn std::error::Error>> {
+async fn options() -> Result<StoreOptions, Box<dyn std::error::Error>> {
     let file = std::env::var_os("VCTL_ENCRYPTION_KEY_FILE");
-    let encryption = file.map(|file| EncryptionKeys::from_file(Path::new(&file))).transpose()?;
+    let encryption = match file {
+        Some(file) => Some(EncryptionKeys::from_file(Path::new(&file)).await?),
+        None => None,
+    };
     Ok(StoreOptions { encryption, ..StoreOptions::default() })
 }
 

@@ -4,9 +4,12 @@ mod cli;
 #[cfg(target_os = "linux")]
 mod server;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+/// How long threads get that still wait for something in the end.
+const LEFT_OVER: Duration = Duration::from_secs(2);
 
 /// Developer self-service for virtual Kubernetes clusters.
 #[derive(Debug, Parser)]
@@ -43,13 +46,16 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => return failed(&anyhow::anyhow!("cannot start: {e}")),
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         match cli.command {
             #[cfg(target_os = "linux")]
             Command::Server(command) => done(command.run(&cli.global).await),
             Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
         }
-    })
+    });
+    // What matters has been waited for; a file that is read may be a pipe into which nobody ever writes.
+    runtime.shutdown_timeout(LEFT_OVER);
+    code
 }
 
 /// The command line, by the name that it was called by; what is wrong with it ends the program.

@@ -1,7 +1,8 @@
-use std::{fmt, path::Path, process::Command};
+use std::{fmt, path::Path, process::Stdio, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
+use tokio::process::Command;
 
 use crate::StoreError;
 
@@ -64,29 +65,34 @@ impl EncryptionKeys {
         Ok(Self { keys })
     }
 
-    /// The keys in a file.
+    /// The keys in a file, which may be a pipe: it is waited for until somebody has written.
     ///
     /// # Errors
     /// [`StoreError::Unusable`] when it cannot be read, or holds something else.
-    pub fn from_file(path: &Path) -> Result<Self, StoreError> {
+    pub async fn from_file(path: &Path) -> Result<Self, StoreError> {
         let source = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|e| {
+        let text = tokio::fs::read_to_string(path).await.map_err(|e| {
             StoreError::Unusable(format!("cannot read the encryption key {source}: {e}; check --encryption-key-file"))
         })?;
         Self::parse(&text, &source)
     }
 
-    /// The keys that a shell command prints on its standard output.
+    /// The keys that a shell command prints on its standard output. It is ended when this is dropped.
     ///
     /// # Errors
-    /// [`StoreError::Unusable`] when it fails, or prints something else.
-    pub fn from_command(command: &str) -> Result<Self, StoreError> {
+    /// [`StoreError::Unusable`] when it fails, does not end within `limit`, or prints something else.
+    pub async fn from_command(command: &str, limit: Duration) -> Result<Self, StoreError> {
         let failed = |reason: String| {
             StoreError::Unusable(format!(
                 "the encryption key command failed ({reason}); check --encryption-key-command"
             ))
         };
-        let output = Command::new("/bin/sh").args(["-c", command]).output().map_err(|e| failed(e.to_string()))?;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(limit, shell.output())
+            .await
+            .map_err(|_| failed(format!("it did not end within {} s: does it wait for somebody?", limit.as_secs())))?
+            .map_err(|e| failed(e.to_string()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = match said.trim() {

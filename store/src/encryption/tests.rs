@@ -195,23 +195,27 @@ fn a_value_opens_only_where_it_belongs_and_whole() {
     assert!(error.contains(&keys(&[1]).ids()[0]), "{error}");
 }
 
-#[test]
-fn keys_come_from_files_and_commands() {
+#[tokio::test]
+async fn keys_come_from_files_and_commands() {
+    let limit = Duration::from_secs(30);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keys");
     std::fs::write(&file, format!("# newest first\n{}\n\n{}\n", line(2), line(1))).unwrap();
-    let found = EncryptionKeys::from_file(&file).unwrap();
+    let found = EncryptionKeys::from_file(&file).await.unwrap();
     assert_eq!(found.ids(), keys(&[2, 1]).ids());
-    assert_eq!(EncryptionKeys::from_command(&format!("cat {}", file.display())).unwrap().ids(), found.ids());
+    let printed = EncryptionKeys::from_command(&format!("cat {}", file.display()), limit).await.unwrap();
+    assert_eq!(printed.ids(), found.ids());
     assert_eq!(keys(&[3, 1]).and(found).ids(), keys(&[3, 1, 2]).ids());
     std::fs::write(&file, "hunter2\n").unwrap();
-    let wrong = EncryptionKeys::from_file(&file).unwrap_err().to_string();
+    let wrong = EncryptionKeys::from_file(&file).await.unwrap_err().to_string();
     assert!(wrong.contains("line 1") && wrong.contains("openssl rand") && !wrong.contains("hunter2"), "{wrong}");
     std::fs::write(&file, "# nothing\n").unwrap();
-    assert!(EncryptionKeys::from_file(&file).unwrap_err().to_string().contains("no key"));
-    let missing = EncryptionKeys::from_file(&directory.path().join("missing")).unwrap_err().to_string();
+    assert!(EncryptionKeys::from_file(&file).await.unwrap_err().to_string().contains("no key"));
+    let missing = EncryptionKeys::from_file(&directory.path().join("missing")).await.unwrap_err().to_string();
     assert!(missing.contains("missing") && missing.contains("--encryption-key-file"), "{missing}");
-    let failed = EncryptionKeys::from_command("echo no vault >&2; exit 3").unwrap_err().to_string();
+    let failed = EncryptionKeys::from_command("echo no vault >&2; exit 3", limit).await.unwrap_err().to_string();
     assert!(failed.contains("no vault") && failed.contains("--encryption-key-command"), "{failed}");
+    let hangs = EncryptionKeys::from_command("exec sleep 1000", Duration::from_millis(50)).await.unwrap_err().to_string();
+    assert!(hangs.contains("did not end within") && hangs.contains("--encryption-key-command"), "{hangs}");
     assert!(!format!("{:?}", keys(&[1])).contains(&line(1)));
 }

@@ -4,7 +4,8 @@ use std::{path::PathBuf, process::Child, time::Duration};
 
 use anyhow::{Context as _, Result};
 
-use super::{Platform, Workers, directory, ending::signal};
+use super::{Platform, Workers, directory, ending::{signal, stop},
+};
 use crate::wait;
 
 /// What a program is started by so that it can make no namespaces, as under a seccomp profile that refuses them: it is in a user namespace
@@ -51,23 +52,42 @@ impl Platform {
         self.start_server()
     }
 
-    /// Starts the server and ends it with SIGTERM at the first moment at which `now` says so of its process id; its exit code, -1 after a signal.
+    /// Starts the server with further arguments and ends it with SIGTERM at the first moment at which `now` says so of its process id; its exit
+    /// code, -1 after a signal.
     ///
     /// # Errors
     /// It ends by itself, or the moment does not come, or it does not end.
-    pub fn stop_while_starting(&mut self, now: impl Fn(u32) -> bool) -> Result<i32> {
-        let mut child = self.spawn()?;
-        let looked = moment(&mut child, now);
-        if looked.is_err() {
-            super::ending::stop(&mut child);
+    pub fn stop_while_starting(&mut self, arguments: &[&str], now: impl Fn(u32) -> bool) -> Result<i32> {
+        let ordinary = self.more.len();
+        self.more.extend(arguments.iter().map(Into::into));
+        let child = self.spawn();
+        self.more.truncate(ordinary);
+        let mut child = child?;
+        let ended = moment(&mut child, now).and_then(|()| signal(child.id(), "TERM")).and_then(|()| code(&mut child));
+        if ended.is_err() {
+            stop(&mut child);
         }
-        looked?;
-        signal(child.id(), "TERM")?;
+        ended
+    }
+
+    /// Asks the server to end with SIGTERM, again and again; its exit code, -1 after a signal.
+    ///
+    /// # Errors
+    /// It was not running or does not end.
+    pub fn stop_server_at_once(&mut self) -> Result<i32> {
+        let mut child = self.server.take().context("the server is not running")?;
         wait::until("the server ends", Duration::from_secs(30), || match child.try_wait() {
             Ok(Some(status)) => Ok(status.code().unwrap_or(-1)),
-            other => Err(format!("{other:?}")),
+            other => Err(format!("{other:?}, {:?}", signal(child.id(), "TERM"))),
         })
     }
+}
+
+fn code(child: &mut Child) -> Result<i32> {
+    wait::until("the server ends", Duration::from_secs(30), || match child.try_wait() {
+        Ok(Some(status)) => Ok(status.code().unwrap_or(-1)),
+        other => Err(format!("{other:?}")),
+    })
 }
 
 fn moment(child: &mut Child, now: impl Fn(u32) -> bool) -> Result<()> {

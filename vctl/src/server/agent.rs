@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use nix::sched::{CloneFlags, setns};
+use tokio_util::sync::CancellationToken;
 use vctl_agent::{Config, DnsService, Hooks, PodCidr};
 use vctl_api::agent::ExpectedDns;
 use vctl_edge::dns::DnsServer;
@@ -22,7 +23,7 @@ use vctl_runtime::{
     telemetry::{self, LogFormat},
 };
 
-use super::{signals::Signals, traces::TracesArgs};
+use super::{signals, traces::TracesArgs};
 
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 /// In the state directory: the network namespace that the agent lives in.
@@ -86,20 +87,25 @@ impl Agent {
         let format = if self.log_json { LogFormat::Json } else { LogFormat::Text };
         let traces = self.traces.config("vctl-agent", &self.name);
         let traces = telemetry::init(&self.log, format, traces.as_ref()).map_err(|e| anyhow!(e))?;
-        let done = self.run_logged().await;
-        traces.close().await;
-        done
+        let stop = CancellationToken::new();
+        signals::until_ended(&stop, async {
+            let done = self.run_logged(&stop).await;
+            traces.close().await;
+            done
+        })
+        .await
     }
 
-    async fn run_logged(self) -> Result<()> {
+    async fn run_logged(self, stop: &CancellationToken) -> Result<()> {
         serve::install_crypto_provider();
-        let mut signals = Signals::listen()?;
         std::fs::create_dir_all(&self.state_dir)
             .with_context(|| format!("cannot make {}", self.state_dir.display()))?;
         let lock = lock(&self.state_dir)?;
         if self.teardown {
-            vctl_agent::teardown(&self.state_dir).await?;
-            return Ok(());
+            let Some(done) = stop.run_until_cancelled(vctl_agent::teardown(&self.state_dir)).await else {
+                bail!("interrupted: what is left of {} stays until this is run again", self.state_dir.display())
+            };
+            return Ok(done?);
         }
         let (Some(server), Some(ca)) = (&self.server, &self.server_ca) else {
             bail!("--server and --server-ca are needed")
@@ -117,9 +123,9 @@ impl Agent {
         }
         let dns = Arc::new(Resolver(DnsServer::new(&config.cluster_domain, Vec::new())));
         let tasks = Tasks::new();
-        let stopping = tasks.clone();
-        tasks.spawn("signals", async move {
-            signals.received().await;
+        let (stopping, stop) = (tasks.clone(), stop.clone());
+        tasks.spawn_until_stopped("signals", async move {
+            stop.cancelled().await;
             tracing::info!("stopping; containers keep running");
             stopping.stop();
         });

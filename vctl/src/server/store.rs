@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -14,6 +15,9 @@ use vctl_store::{
 };
 
 use super::data_dir::DataDir;
+
+/// How long the command gets that prints the keys.
+const KEY_COMMAND_LIMIT: Duration = Duration::from_mins(1);
 
 // No doc comment: it would become the help text of whoever flattens it in.
 #[derive(Debug, Args)]
@@ -27,7 +31,7 @@ pub(crate) struct StoreArgs {
     /// For another key put the new one first, on a line of its own or with this option again; then `vctl reencrypt`
     #[arg(long, env = "VCTL_ENCRYPTION_KEY_FILE", value_name = "FILE", value_delimiter = ',')]
     encryption_key_file: Vec<PathBuf>,
-    /// Encrypt everything that the server keeps with the key that this shell command prints, in the form of such a file
+    /// Encrypt everything that the server keeps with the key that this shell command prints within a minute, in the form of such a file
     #[arg(long, env = "VCTL_ENCRYPTION_KEY_COMMAND", value_name = "COMMAND")]
     encryption_key_command: Option<String>,
     /// Fill the empty store from a file that `vctl backup` wrote; ignored once the store is not empty
@@ -75,8 +79,8 @@ pub(crate) struct OpenStore {
 }
 
 impl StoreArgs {
-    /// Checks the options, before anything is made or bound.
-    pub(crate) fn settings(&self) -> Result<StoreSettings> {
+    /// Checks the options, before anything is made or bound. It waits for whoever gives the keys; dropped, it ends their command.
+    pub(crate) async fn settings(&self) -> Result<StoreSettings> {
         let place = match self.store.as_ref().map(|s| s.0.as_str()) {
             None | Some("" | "sqlite") => Place::Sqlite,
             Some(text) if PostgresAddress::is_one(text) => Place::Postgres(Box::new(text.parse()?)),
@@ -84,21 +88,19 @@ impl StoreArgs {
                 "--store (or VCTL_STORE) must begin with postgres://; leave it out for SQLite in the data directory"
             ),
         };
-        Ok(StoreSettings { place, encryption: self.keys()?, restore: self.restore.clone() })
+        Ok(StoreSettings { place, encryption: self.keys().await?, restore: self.restore.clone() })
     }
 
     /// The keys: those of the files in their order, then those of the command.
-    fn keys(&self) -> Result<Option<EncryptionKeys>, StoreError> {
-        let mut all: Option<EncryptionKeys> = None;
-        let files = self.encryption_key_file.iter().map(|path| EncryptionKeys::from_file(path));
-        for keys in files.chain(self.encryption_key_command.as_deref().map(EncryptionKeys::from_command)) {
-            let keys = keys?;
-            all = Some(match all {
-                Some(first) => first.and(keys),
-                None => keys,
-            });
+    async fn keys(&self) -> Result<Option<EncryptionKeys>, StoreError> {
+        let mut all = Vec::new();
+        for path in &self.encryption_key_file {
+            all.push(EncryptionKeys::from_file(path).await?);
         }
-        Ok(all)
+        if let Some(command) = &self.encryption_key_command {
+            all.push(EncryptionKeys::from_command(command, KEY_COMMAND_LIMIT).await?);
+        }
+        Ok(all.into_iter().reduce(EncryptionKeys::and))
     }
 }
 
@@ -106,7 +108,11 @@ impl StoreSettings {
     /// Opens the store, and takes the data directory for this process.
     pub(crate) async fn open(&self, data: &DataDir, tasks: &Tasks) -> Result<OpenStore> {
         // A file that cannot be used is told before the store is touched.
-        let backup = self.restore.as_deref().map(read_backup).transpose()?;
+        let backup = match self.restore.clone() {
+            // It may be large.
+            Some(path) => Some(tokio::task::spawn_blocking(move || read_backup(&path)).await??),
+            None => None,
+        };
         let opened = self.open_store(data, tasks).await?;
         if let Some(backup) = backup
             && let Err(error) = fill(&*opened.store, &backup).await
@@ -184,26 +190,26 @@ mod tests {
         StoreArgs { store, encryption_key_file: Vec::new(), encryption_key_command: None, restore: None }
     }
 
-    fn settings(store: &str) -> Result<StoreSettings> {
-        args(store).settings()
+    async fn settings(store: &str) -> Result<StoreSettings> {
+        args(store).settings().await
     }
 
-    #[test]
-    fn a_wrong_store_is_told_without_its_password() {
+    #[tokio::test]
+    async fn a_wrong_store_is_told_without_its_password() {
         for wrong in ["mysql://me:hidden@db/vctl", "postgres://me:hidden@db:port/vctl", "/some/file"] {
-            let Err(error) = settings(wrong) else { panic!("{wrong} was taken") };
+            let Err(error) = settings(wrong).await else { panic!("{wrong} was taken") };
             assert!(
                 format!("{error:#}").contains("postgres://") && !format!("{error:#?}").contains("hidden"),
                 "{error:#?}"
             );
         }
         assert!(!format!("{:?}", args("postgres://me:hidden@db/vctl")).contains("hidden"));
-        assert!(matches!(settings("postgres://me:hidden@db/vctl").map(|s| s.place), Ok(Place::Postgres(_))));
-        assert!(matches!(settings("").map(|s| s.place), Ok(Place::Sqlite)));
+        assert!(matches!(settings("postgres://me:hidden@db/vctl").await.map(|s| s.place), Ok(Place::Postgres(_))));
+        assert!(matches!(settings("").await.map(|s| s.place), Ok(Place::Sqlite)));
     }
 
-    #[test]
-    fn the_first_key_comes_from_the_first_file() {
+    #[tokio::test]
+    async fn the_first_key_comes_from_the_first_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str, letter: &str| {
             let path = directory.path().join(name);
@@ -218,11 +224,14 @@ mod tests {
             encryption_key_command: Some(command),
             ..args("")
         };
-        let ids = settings.settings().expect("valid").encryption.expect("keys").ids();
-        let of = |path: &Path| EncryptionKeys::from_file(path).expect("a key").ids().remove(0);
-        assert_eq!(ids, [of(&b), of(&a), of(&c)]);
+        let ids = settings.settings().await.expect("valid").encryption.expect("keys").ids();
+        let mut wanted = Vec::new();
+        for path in [&b, &a, &c] {
+            wanted.extend(EncryptionKeys::from_file(path).await.expect("a key").ids());
+        }
+        assert_eq!(ids, wanted);
         let wrong = StoreArgs { encryption_key_file: vec![directory.path().join("none")], ..args("") };
-        assert!(wrong.settings().is_err());
+        assert!(wrong.settings().await.is_err());
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
+use tokio_util::sync::CancellationToken;
 use vctl_agent::PodCidr;
 use vctl_api::rest::{self, ServerFile};
 use vctl_portal::{JobsConfig, OidcConfig, Portal, PortalConfig, ports};
@@ -40,8 +41,7 @@ use super::{
     planes::Planes,
     platform_tokens::PlatformTokens,
     pod_streams::Streams,
-    renderer, router,
-    signals::Signals,
+    renderer, router, signals,
     store::StoreArgs,
     traces::TracesArgs,
     virtual_api::NodeApi,
@@ -132,20 +132,23 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Serves until SIGINT or SIGTERM.
+    /// Serves until SIGINT or SIGTERM; at the next one nothing more is finished.
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let format = if self.log_json { LogFormat::Json } else { LogFormat::Text };
         let traces = self.traces.config("vctl", "");
         let traces = telemetry::init(&self.log, format, traces.as_ref()).map_err(|e| anyhow!(e))?;
-        let done = self.run_logged(global).await;
-        traces.close().await;
-        done
+        let stop = CancellationToken::new();
+        // From here on a request to end is heard, also while everything starts and ends.
+        signals::until_ended(&stop, async {
+            let done = self.run_logged(global, &stop).await;
+            traces.close().await;
+            done
+        })
+        .await
     }
 
-    async fn run_logged(self, global: &Global) -> Result<()> {
+    async fn run_logged(self, global: &Global, stop: &CancellationToken) -> Result<()> {
         serve::install_crypto_provider();
-        // From here on a request to end is heard, also while everything starts.
-        let mut signals = Signals::listen()?;
         // Whatever is wrong with the settings is told before anything is made or bound.
         if self.workers == WorkersKind::Podman {
             local_worker::check(self.worker_netns.as_deref())?;
@@ -164,40 +167,40 @@ impl Up {
             }
         }
         let audit_policy = self.audit_policy_file.as_deref().map(audit::policy).transpose()?;
-        let settings = self.store.settings()?;
-        file_limit::raise();
-        let data = DataDir::create(&global.data_dir()?)?;
         let tasks = Tasks::new();
-        // The store first: its lock says whether another server has this directory.
-        let opened = tokio::select! {
-            opened = settings.open(&data, &tasks) => opened?,
-            // It may wait for a database for long; nothing has been made that others see.
-            () = signals.received() => {
-                tracing::info!("stopping before anything was served");
-                tasks.shutdown(SHUTDOWN_LIMIT).await;
-                return Ok(());
-            }
+        // It may wait for whoever gives the keys, and then for a database; nothing has been made that others see.
+        let opening = async {
+            let settings = self.store.settings().await?;
+            file_limit::raise();
+            let data = DataDir::create(&global.data_dir()?)?;
+            // The store first: its lock says whether another server has this directory.
+            let opened = settings.open(&data, &tasks).await?;
+            Ok::<_, anyhow::Error>((data, opened))
         };
-        let served = self.serve(&data, opened.store.clone(), oidc, audit_policy, &tasks).await;
-        let ended = match &served {
-            Ok(_) => tokio::select! {
-                () = signals.received() => Ok(()),
+        let Some(opened) = stop.run_until_cancelled(opening).await else {
+            tracing::info!("stopping before anything was served");
+            tasks.shutdown(SHUTDOWN_LIMIT).await;
+            return Ok(());
+        };
+        let (data, opened) = opened?;
+        let mut started = None;
+        let serving = self.serve(&data, opened.store.clone(), oidc, audit_policy, &tasks, &mut started);
+        let ended = match stop.run_until_cancelled(serving).await {
+            Some(Ok(())) => tokio::select! {
+                () = stop.cancelled() => Ok(()),
                 // Another server has taken the database over: nothing here is true any more.
                 ended = opened.store.ended() => ended.map_err(Into::into),
             },
-            Err(_) => Ok(()),
+            Some(Err(error)) => Err(error),
+            None => Ok(()),
         };
-        let served = match served {
-            Ok(portal) => {
-                tracing::info!("stopping; workloads keep running until `vctl down`");
-                // Before the tasks, and with them the store: what was done is in the audit trail.
-                if tokio::time::timeout(FINISH_LIMIT, portal.finish()).await.is_err() {
-                    tracing::error!("the audit trail could not be finished within {FINISH_LIMIT:?}");
-                }
-                Ok(())
+        if let Some(portal) = started {
+            tracing::info!("stopping; workloads keep running until `vctl down`");
+            // Before the tasks, and with them the store: what was done is in the audit trail.
+            if tokio::time::timeout(FINISH_LIMIT, portal.finish()).await.is_err() {
+                tracing::error!("the audit trail could not be finished within {FINISH_LIMIT:?}");
             }
-            Err(error) => Err(error),
-        };
+        }
         let all = tasks.shutdown(SHUTDOWN_LIMIT).await;
         if !all {
             tracing::warn!("some tasks did not end within {SHUTDOWN_LIMIT:?}");
@@ -205,9 +208,10 @@ impl Up {
         // Before the store's lock goes: afterwards these files may be another server's.
         let withdrawn = data.withdraw();
         let closed = opened.close().await;
-        served.and(ended).and(withdrawn).and(closed)
+        ended.and(withdrawn).and(closed)
     }
 
+    /// Starts everything. What has to be finished in the end is in `started` from when it is: this may be dropped while it waits.
     async fn serve(
         &self,
         data: &DataDir,
@@ -215,7 +219,8 @@ impl Up {
         oidc: Option<OidcConfig>,
         audit_policy: Option<AuditPolicy>,
         tasks: &Tasks,
-    ) -> Result<Portal> {
+        started: &mut Option<Portal>,
+    ) -> Result<()> {
         let clock = Clock::system();
         let tcp = serve::bind_tcp(self.listen).await.map_err(|e| anyhow!(e))?;
         let listen = tcp.local_addr()?;
@@ -314,6 +319,7 @@ impl Up {
         hub.start(Arc::new(NodeApi { planes: planes.clone(), server: server.clone() }));
         controllers.run();
         portal.start();
+        *started = Some(portal.clone());
         server.listen_unix(unix);
         server.listen_tcp(tcp);
         announce(data, &certificates.server_ca_file, listen, &local)?;
@@ -334,7 +340,7 @@ impl Up {
         let link = portal.login_link().await?;
         tracing::info!(%url, data_dir = %data.root().display(), "serving");
         tracing::info!("sign in to the portal (once, within 10 minutes): {}", link.url);
-        Ok(portal)
+        Ok(())
     }
 }
 

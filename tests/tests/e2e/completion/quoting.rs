@@ -41,7 +41,7 @@ const SHELLS: [Shell; 3] = [
     Shell {
         name: "fish",
         start: "exec fish --no-config",
-        set_up: "vctl completion fish | source; function fish_prompt; echo 'fish> '; end",
+        set_up: "vctl completion fish | source; function fish_prompt; echo -n 'fish> '; end",
     },
 ];
 
