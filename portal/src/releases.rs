@@ -53,7 +53,9 @@ impl From<HelmError> for Failure {
     fn from(e: HelmError) -> Self {
         match e {
             HelmError::Temporary { .. } => Self::Temporary(e.to_string()),
-            HelmError::Absent(_) | HelmError::Online { .. } => Self::Permanent(format!("{e}; then `vctl jobs resume` with this job's id")),
+            HelmError::Absent(_) | HelmError::Online { .. } => {
+                Self::Permanent(format!("{e}; then `vctl jobs resume` with this job's id"))
+            }
             HelmError::Refused { .. } => Self::Permanent(format!(
                 "{e}. Correct the chart or its values in another version of the template, or what it needs in the environment"
             )),

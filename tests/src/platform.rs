@@ -20,7 +20,7 @@ use crate::{
     wait,
 };
 
-use self::ending::{signal, stop};
+use self::ending::{SERVER_LOG, signal, stop};
 
 /// What runs the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Platform {
 
     /// Starts the process of the server; it listens where it did before.
     fn spawn(&self) -> Result<Child> {
-        let log = self.dir.path().join("server.log");
+        let log = self.dir.path().join(SERVER_LOG);
         let mut command = match self.before {
             [] => self.program()?,
             [first, rest @ ..] => {
@@ -246,7 +246,7 @@ impl Platform {
     pub fn log(&self) -> String {
         let read = |name: &str| std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
         let agent = std::fs::read_to_string(self.data_dir().join("worker/agent.log")).unwrap_or_default();
-        format!("{}\n--- agent log\n{agent}", read("server.log"))
+        format!("{}\n--- agent log\n{agent}", read(SERVER_LOG))
     }
 
     /// The program, where the platform is.
@@ -269,6 +269,9 @@ impl Platform {
     /// # Errors
     /// The binary has not been built.
     pub fn vctl_command(&self, args: &[&str]) -> Result<Command> {
+        if args.contains(&"down") {
+            self.keep_agent_log()?;
+        }
         let mut command = self.program()?;
         command
             .args(args)

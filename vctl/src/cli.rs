@@ -7,6 +7,7 @@ mod api_key;
 mod approval;
 mod audit;
 mod authentication;
+mod authorities;
 mod backup;
 mod break_glass;
 mod changes;

@@ -65,7 +65,30 @@ pub(super) fn why(error: &CertificateError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::{
+        client::{WebPkiServerVerifier, danger::ServerCertVerifier as _},
+        pki_types::UnixTime,
+    };
+
     use super::*;
+
+    /// A server that is its own authority, as `openssl req -x509` makes one.
+    #[test]
+    fn a_server_with_the_certificate_of_an_authority_is_told_what_it_needs() {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().expect("key");
+        let own = params.self_signed(&key).expect("certificate");
+        let roots = Arc::new(roots(&own.pem()).expect("it is an authority"));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build().expect("a verifier");
+        let name = "localhost".try_into().expect("a name");
+        let believed = verifier.verify_server_cert(own.der(), &[], &name, &[], UnixTime::now());
+        let Err(rustls::Error::InvalidCertificate(error)) = believed else { panic!("{believed:?}") };
+        assert_eq!(why(&error), "it is the certificate of an authority itself: let that sign one for the server");
+    }
 
     #[test]
     fn a_bundle_is_certificates_and_nothing_else() {

@@ -215,7 +215,8 @@ async fn keys_come_from_files_and_commands() {
     assert!(missing.contains("missing") && missing.contains("--encryption-key-file"), "{missing}");
     let failed = EncryptionKeys::from_command("echo no vault >&2; exit 3", limit).await.unwrap_err().to_string();
     assert!(failed.contains("no vault") && failed.contains("--encryption-key-command"), "{failed}");
-    let hangs = EncryptionKeys::from_command("exec sleep 1000", Duration::from_millis(50)).await.unwrap_err().to_string();
+    let hangs =
+        EncryptionKeys::from_command("exec sleep 1000", Duration::from_millis(50)).await.unwrap_err().to_string();
     assert!(hangs.contains("did not end within") && hangs.contains("--encryption-key-command"), "{hangs}");
     assert!(!format!("{:?}", keys(&[1])).contains(&line(1)));
 }

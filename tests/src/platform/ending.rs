@@ -2,14 +2,20 @@
 
 use std::{
     io::ErrorKind,
+    os::unix::fs::MetadataExt as _,
     process::{Child, Command},
     time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::Platform;
 use crate::{remains, wait};
+
+/// What the server says, in the platform's directory.
+pub(super) const SERVER_LOG: &str = "server.log";
+/// Names of what its agents have said begin so.
+const AGENT_LOGS: &str = "agent.log-";
 
 impl Platform {
     /// Ends it, as dropping it does; what is wrong with how it ended.
@@ -20,22 +26,24 @@ impl Platform {
             }
             stop(&mut server);
         }
-        // The worker's directory goes with `vctl down`; this is the same file by another name, to the agent's last word.
-        let agent = self.dir.path().join("agent.log");
-        let kept = std::fs::hard_link(self.worker().join("agent.log"), &agent);
         let mut wrong = Vec::new();
-        if let Err(e) = kept
-            && !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists)
-        {
-            wrong.push(format!("the agent's log cannot be kept: {e}"));
-        }
         match self.vctl(&["down"]) {
             Ok(output) if output.code == 0 => {}
             Ok(output) => wrong.push(format!("vctl down failed: {}{}", output.stdout, output.stderr)),
             Err(e) => wrong.push(format!("vctl down cannot be run: {e:#}")),
         }
-        for log in [self.dir.path().join("server.log"), agent] {
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
+        for entry in std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten() {
+            let (log, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if name != SERVER_LOG && !name.starts_with(AGENT_LOGS) {
+                continue;
+            }
+            let text = match std::fs::read(&log) {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Err(e) => {
+                    wrong.push(format!("{} cannot be read: {e}", log.display()));
+                    continue;
+                }
+            };
             let lines: Vec<&str> = text.lines().collect();
             // What the hook of the standard library says of every panic, and the place.
             for at in (0..lines.len())
@@ -48,6 +56,23 @@ impl Platform {
             wrong.push(format!("{e:#}"));
         }
         wrong
+    }
+}
+
+impl Platform {
+    /// Keeps the agent's log, to its last word: the worker's directory goes with `vctl down`, and this is the same file by another name.
+    pub(super) fn keep_agent_log(&self) -> Result<()> {
+        let log = self.worker().join("agent.log");
+        let kept = || -> std::io::Result<()> {
+            // Each agent that was torn down had a file of its own.
+            let number = std::fs::metadata(&log)?.ino();
+            std::fs::hard_link(&log, self.dir.path().join(format!("{AGENT_LOGS}{number}")))
+        };
+        match kept() {
+            // There was no agent, or it has been kept before.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => Ok(()),
+            kept => kept.with_context(|| format!("{} cannot be kept", log.display())),
+        }
     }
 }
 

@@ -4,7 +4,9 @@ use std::{path::PathBuf, process::Child, time::Duration};
 
 use anyhow::{Context as _, Result};
 
-use super::{Platform, Workers, directory, ending::{signal, stop},
+use super::{
+    Platform, Workers, directory,
+    ending::{signal, stop},
 };
 use crate::wait;
 

@@ -37,6 +37,7 @@ mod sign_in;
 mod template_sources;
 mod templates;
 mod tenant_servers_podman;
+mod terminal;
 mod traces;
 mod usage;
 mod versions;

@@ -87,7 +87,12 @@ fn a_postgres_is_asked_before_an_environment_is_bound_to_it() -> Result<()> {
     refused(elsewhere, "is not believed (it is for another host name)")?;
     let missing = directory.path().join("missing").display().to_string();
     let add = ["resource", "add", "x", "--kind", "http", "--host", "h"];
-    refused(platform.vctl(&[&add[..], &["--tls", "--ca-file", &missing]].concat())?, "cannot be read")?;
+    let source = ["template", "source", "add", "s", "--url", "https://h/s.git", "--branch", "main"];
+    for add in [&[&add[..], &["--tls"]].concat(), &source[..]] {
+        let output = platform.vctl(&[add, &["--ca-file", &missing]].concat())?;
+        ensure!(output.code == 1, "{output:?}");
+        refused(output, "cannot be read (No such file or directory (os error 2)): --ca-file wants")?;
+    }
     refused(platform.vctl(&[&add[..], &["--ca-file", &authority]].concat())?, "--tls")?;
     let key = certificate.key.display().to_string();
     refused(platform.vctl(&[&add[..], &["--tls", "--ca-file", &key]].concat())?, "something else than certificates")?;

@@ -3,6 +3,7 @@
 mod life_podman;
 mod machine_podman;
 mod measured_podman;
+mod panic_podman;
 mod refused_podman;
 
 use std::time::Duration;

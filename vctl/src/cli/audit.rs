@@ -1,10 +1,6 @@
 //! `vctl audit`.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::{fs::File, io::Write as _, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
@@ -16,7 +12,7 @@ use super::{
     client::segment,
     completion,
     error::CliError,
-    output::{Format, print, show, table},
+    output::{Format, Pieces, print, show, table},
 };
 
 /// Arguments of `vctl audit`.
@@ -178,7 +174,11 @@ async fn export(client: &Client, filter: &Filter, format: ExportFormat, file: Op
             client.download(&path, |piece| out.write_all(piece).map_err(CliError::file(&file))).await?;
             out.sync_all().map_err(CliError::file(&file))
         }
-        None => client.download(&path, |piece| Ok(io::stdout().lock().write_all(piece)?)).await,
+        None => {
+            let mut pieces = Pieces::default();
+            client.download(&path, |piece| pieces.print(piece)).await?;
+            pieces.end()
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use clap_complete::ArgValueCandidates;
 use serde_json::{Value, json};
 use vctl_api::rest::Authentication as Body;
 
-use super::{Client, Global, client::segment, completion, error::CliError, output::print};
+use super::{Client, Global, authorities, client::segment, completion, error::CliError, output::print};
 
 /// Arguments of `vctl authentication`.
 #[derive(Debug, Args)]
@@ -64,10 +64,7 @@ impl AuthenticationArgs {
             return Ok(Some(value));
         }
         let Some(url) = &self.oidc_issuer_url else { return Ok(None) };
-        let authority = match &self.oidc_ca_file {
-            Some(file) => fs::read_to_string(file).map_err(CliError::file(file))?,
-            None => String::new(),
-        };
+        let authority = authorities::read("--oidc-ca-file", self.oidc_ca_file.as_deref())?.unwrap_or_default();
         Ok(Some(self.structured(url, &authority)))
     }
 

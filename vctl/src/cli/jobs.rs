@@ -10,7 +10,7 @@ use super::{
     client::segment,
     completion,
     error::CliError,
-    output::{Format, age, print, show, table, visible},
+    output::{Format, age, print, show, table},
     progress,
 };
 
@@ -121,7 +121,7 @@ impl Logs {
             // Only the last lines of a long job are kept: what follows the one that was printed last is new.
             let known = last.as_ref().and_then(|last| job.log.iter().rposition(|line| line == last));
             let fresh = &job.log[known.map_or(0, |at| at + 1)..];
-            print(&visible(&fresh.iter().map(line).collect::<String>()))?;
+            print(&fresh.iter().map(line).collect::<String>())?;
             last = job.log.last().cloned().or(last);
             if ended(job.state) || !self.follow {
                 break;

@@ -17,11 +17,11 @@ use vctl_api::rest::{DeviceAuthorization, TokenResponse};
 
 use self::{logins::Logins, loopback::Loopback};
 use super::{
-    Global,
+    Global, authorities,
     client::{CLIENT_ID, http, oauth},
     contexts::{Contexts, Entry, config_file},
     error::CliError,
-    output::print,
+    output::{print, visible},
 };
 
 /// How long a person may take.
@@ -92,7 +92,7 @@ impl Login {
 
 impl SignIn {
     async fn run(self, server: String) -> Result<(), CliError> {
-        let authority = self.ca_file.as_ref().map(|f| fs::read_to_string(f).map_err(CliError::file(f))).transpose()?;
+        let authority = authorities::read("--ca-file", self.ca_file.as_deref())?;
         let http = http(authority.as_ref().map(String::as_bytes))?;
         let file = config_file()?;
         // Before anybody signs in: a file that cannot be read is told now.
@@ -224,7 +224,8 @@ fn machine() -> String {
 }
 
 fn tell(text: &str) -> Result<(), CliError> {
-    Ok(io::stderr().write_all(text.as_bytes())?)
+    // Some of it is the server's, which need not be trusted yet.
+    Ok(io::stderr().write_all(visible(text).as_bytes())?)
 }
 
 /// Opens the browser where there is one; the address is printed in any case.

@@ -41,12 +41,14 @@ impl Format {
 
 thread_local! {
     /// How tables are laid out while [`show`] has one made.
-    static LAYOUT: Cell<Layout> = const { Cell::new(Layout { room: None, colours: false }) };
+    static LAYOUT: Cell<Layout> = const { Cell::new(Layout::PIPED) };
 }
 
 /// How a table is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
+    /// It is for a terminal.
+    terminal: bool,
     /// Columns of the terminal; none: as many as there are letters.
     room: Option<usize>,
     /// What says how something is doing has a colour.
@@ -54,14 +56,24 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Whole and plain.
+    const PIPED: Self = Self { terminal: false, room: None, colours: false };
+
     /// Colours and widths are for terminals: what is piped is whole and plain.
     fn of_stdout(format: Format) -> Self {
-        let terminal = io::stdout().is_terminal();
-        let room = vctl_tui::terminal_columns().map(usize::from).filter(|_| terminal && format == Format::Table);
+        if !on_terminal() {
+            return Self::PIPED;
+        }
+        let room = vctl_tui::terminal_columns().map(usize::from).filter(|_| format == Format::Table);
         let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
             || std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        Self { room, colours: terminal && !plain }
+        Self { terminal: true, room, colours: !plain }
     }
+}
+
+/// Whether a person sees standard output: then what others wrote must not do anything. What is piped goes on as it is.
+fn on_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Arguments of commands that print something.
@@ -74,29 +86,61 @@ pub(crate) struct Output {
 
 /// Prints a value as JSON or YAML, its names, or the text that `table` makes.
 pub(crate) fn show<T: Serialize>(format: Format, value: &T, table: impl FnOnce() -> String) -> Result<(), CliError> {
-    let mut text = match format {
+    let text = match format {
         Format::Table | Format::Wide => {
             LAYOUT.set(Layout::of_stdout(format));
-            let text = visible::except(&table(), &layout::COLOURS).into_owned();
-            LAYOUT.set(Layout { room: None, colours: false });
+            let text = table();
+            LAYOUT.set(Layout::PIPED);
             text
         }
         Format::Name => names(&serde_json::to_value(value).map_err(|e| CliError::Answer(e.to_string()))?)?,
         Format::Json => serde_json::to_string_pretty(value).map_err(|e| CliError::Answer(e.to_string()))?,
         Format::Yaml => serde_yaml::to_string(value).map_err(|e| CliError::Answer(e.to_string()))?,
     };
+    let mut text = match format {
+        _ if !on_terminal() => text,
+        Format::Table | Format::Wide => layout::coloured(&text),
+        Format::Name => visible(&text).into_owned(),
+        Format::Json | Format::Yaml => visible::escaped(&text).into_owned(),
+    };
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    print(&text)
+    write(text.as_bytes())
 }
 
-/// Writes text to standard output.
+/// Writes text to standard output; on a terminal what others wrote in it does nothing.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    if on_terminal() { write(visible(text).as_bytes()) } else { write(text.as_bytes()) }
+}
+
+fn write(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(bytes)?;
     out.flush()?;
     Ok(())
+}
+
+/// Writes what comes in pieces to standard output, as [`print`] does, by lines: a piece may end within a letter.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces(Vec<u8>);
+
+impl Pieces {
+    /// Takes the next piece.
+    pub(crate) fn print(&mut self, piece: &[u8]) -> Result<(), CliError> {
+        if !on_terminal() {
+            return write(piece);
+        }
+        self.0.extend_from_slice(piece);
+        let lines = self.0.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.0.drain(..lines).collect();
+        print(&String::from_utf8_lossy(&lines))
+    }
+
+    /// Prints what is left.
+    pub(crate) fn end(self) -> Result<(), CliError> {
+        print(&String::from_utf8_lossy(&self.0))
+    }
 }
 
 /// What other commands take for each thing: its id where it has one, else its name, of a version of a template both.

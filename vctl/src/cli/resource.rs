@@ -7,11 +7,11 @@ use clap_complete::ArgValueCandidates;
 use vctl_api::rest::{self, ALL_PROJECTS, AddResource, Page, ProbeResult, ResourceKind};
 
 use super::{
-    Client, Global,
+    Client, Global, authorities,
     client::segment,
     completion,
     error::CliError,
-    output::{Format, print, show, table, visible},
+    output::{Format, print, show, table},
     password,
 };
 
@@ -98,7 +98,7 @@ impl Resource {
                 let path = format!("resources/{}/probe", segment(&name));
                 let answer: ProbeResult = client.post(&path, &serde_json::json!({})).await?;
                 if answer.ok {
-                    print(&format!("{} ({} ms)\n", visible(&answer.message), answer.millis))
+                    print(&format!("{} ({} ms)\n", answer.message, answer.millis))
                 } else {
                     Err(CliError::Failed(answer.message))
                 }
@@ -117,11 +117,7 @@ impl Add {
         let Self { name, kind, host, port, user, database, tls, ca_file, projects, all_projects, .. } = self;
         let projects = if all_projects { vec![ALL_PROJECTS.to_owned()] } else { projects };
         let projects = Some(projects).filter(|projects| !projects.is_empty());
-        let ca_bundle = match ca_file {
-            Some(file) => std::fs::read_to_string(&file)
-                .map_err(|e| CliError::Usage(format!("--ca-file {} cannot be read: {e}", file.display())))?,
-            None => String::new(),
-        };
+        let ca_bundle = authorities::read("--ca-file", ca_file.as_deref())?.unwrap_or_default();
         let request = AddResource { name, kind, host, port, user, database, tls, ca_bundle, projects, password };
         let added: rest::Resource = client.post("resources", &request).await?;
         print(&format!("resource {0} is registered; {1}; ask it: vctl resource probe {0}\n", added.name, whose(&added)))

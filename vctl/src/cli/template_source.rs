@@ -1,6 +1,6 @@
 //! `vctl template source` and `vctl template sync`: Git repositories that templates come from.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use vctl_api::rest::{AddTemplateSource, Page, Period, TemplateSource};
 
 use super::{
-    Client, Global,
+    Client, Global, authorities,
     client::segment,
     completion,
     error::CliError,
@@ -118,10 +118,7 @@ impl Source {
 impl Add {
     async fn run(self, client: &Client) -> Result<(), CliError> {
         let password = password::from_stdin(self.password_stdin)?;
-        let ca_bundle = match &self.ca_file {
-            Some(file) => fs::read_to_string(file).map_err(CliError::file(file))?,
-            None => String::new(),
-        };
+        let ca_bundle = authorities::read("--ca-file", self.ca_file.as_deref())?.unwrap_or_default();
         let Self { name, url, branches, tags, path, every, take_over, user, .. } = self;
         let all = |pairs: Vec<(String, String)>| pairs.into_iter().collect::<BTreeMap<_, _>>();
         let (branches, tags) = (all(branches), all(tags));

@@ -52,7 +52,8 @@ fn platform() -> Result<Platform> {
     let choices: Vec<&str> = CHOICES.into_iter().chain(HIDDEN).collect();
     let head = "apiVersion: vctl.dev/v1\nkind: Template\nname: choosy\nversion: 1.0.0\ntitle: T\n";
     // JSON is YAML.
-    let parameter = serde_json::json!([{ "name": "size", "type": "choice", "default": CHOICES[0], "choices": choices }]);
+    let parameter =
+        serde_json::json!([{ "name": "size", "type": "choice", "default": CHOICES[0], "choices": choices }]);
     fs::write(directory.join("template.yaml"), format!("{head}parameters: {parameter}\n"))?;
     fs::write(directory.join("manifests/all.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n")?;
     platform.vctl(&["template", "publish", &directory.display().to_string()])?.ok()?;

@@ -3,11 +3,7 @@
 use std::{cell::RefCell, fs::OpenOptions, net::TcpListener, os::unix::fs::OpenOptionsExt as _, path::Path};
 
 use anyhow::{Result, ensure};
-use nix::{
-    fcntl::OFlag,
-    sys::stat::Mode,
-    unistd::mkfifo,
-};
+use nix::{fcntl::OFlag, sys::stat::Mode, unistd::mkfifo};
 use vctl_tests::platform::{Platform, Workers};
 
 /// At every step: it ends with 0 and leaves nothing by which it could be taken for a running server.

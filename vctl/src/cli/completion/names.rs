@@ -37,7 +37,8 @@ pub(crate) fn templates(current: &OsStr) -> Vec<CompletionCandidate> {
             let mut channels: Vec<String> = versions.iter().flat_map(|v| texts(&v["channels"])).collect();
             channels.sort();
             channels.dedup();
-            let of_versions = versions.iter().map(|v| offer(format!("{name}@{}", text(v, "version")), help(v, &["title"])));
+            let of_versions =
+                versions.iter().map(|v| offer(format!("{name}@{}", text(v, "version")), help(v, &["title"])));
             let of_channels = channels.iter().map(|c| offer(format!("{name}@{c}"), Some("channel".to_owned())));
             Ok::<Vec<_>, CliError>(of_versions.chain(of_channels).flatten().collect())
         })

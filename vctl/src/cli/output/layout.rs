@@ -1,5 +1,7 @@
 //! The layout of tables.
 
+use std::sync::OnceLock;
+
 use super::{Layout, visible::visible};
 
 /// Spaces between columns.
@@ -7,17 +9,64 @@ const GAP: usize = 3;
 /// Narrowest that a column is made.
 const NARROW: usize = 8;
 
-const GREEN: &str = "\u{1b}[32m";
-const YELLOW: &str = "\u{1b}[33m";
-const RED: &str = "\u{1b}[31m";
-const PLAIN: &str = "\u{1b}[0m";
-/// All sequences that a table has.
-pub(super) const COLOURS: [&str; 4] = [GREEN, YELLOW, RED, PLAIN];
+/// How something is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Good,
+    Busy,
+    Bad,
+    /// What follows has none again.
+    Plain,
+}
+
+impl Tone {
+    const ALL: [Self; 4] = [Self::Good, Self::Busy, Self::Bad, Self::Plain];
+
+    /// What gives a terminal its colour.
+    fn colour(self) -> &'static str {
+        match self {
+            Self::Good => "\u{1b}[32m",
+            Self::Busy => "\u{1b}[33m",
+            Self::Bad => "\u{1b}[31m",
+            Self::Plain => "\u{1b}[0m",
+        }
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Self::Good => 'g',
+            Self::Busy => 'b',
+            Self::Bad => 'r',
+            Self::Plain => 'p',
+        }
+    }
+}
+
+/// Stands before the letter of a tone until [`coloured`] makes a colour of it. Nobody else can write it, for nobody knows it.
+fn mark() -> &'static str {
+    static MARK: OnceLock<String> = OnceLock::new();
+    MARK.get_or_init(|| format!("\u{1b}{:032x}", rand::random::<u128>()))
+}
+
+/// What was laid out for a terminal, and whatever stands around it: with its colours, and otherwise [`visible`].
+pub(super) fn coloured(text: &str) -> String {
+    let mut pieces = text.split(mark());
+    let mut shown = visible(pieces.next().unwrap_or_default()).into_owned();
+    for piece in pieces {
+        let tone = Tone::ALL.into_iter().find(|tone| piece.starts_with(tone.letter()));
+        shown.push_str(tone.unwrap_or(Tone::Plain).colour());
+        shown.push_str(&visible(piece.get(1..).unwrap_or_default()));
+    }
+    shown
+}
 
 /// A table of text.
 pub(super) fn table(head: &[&str], rows: &[&[String]], layout: Layout) -> String {
     // A row is a line, whatever is in it.
-    let seen = |cell: &String| visible(cell.lines().next().unwrap_or_default()).into_owned();
+    let seen = |cell: &String| {
+        let line = cell.lines().next().unwrap_or_default();
+        if layout.terminal { visible(line).into_owned() } else { line.to_owned() }
+    };
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(seen).collect()).collect();
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).chain([head[column].chars().count()]).max().unwrap_or(0)
@@ -33,7 +82,9 @@ pub(super) fn table(head: &[&str], rows: &[&[String]], layout: Layout) -> String
             let shown = shorten(cell, if layout.room.is_some() { widths[i] } else { usize::MAX });
             let used = shown.chars().count();
             match tone(head[i], cell).filter(|_| colours) {
-                Some(colour) => line.push_str(&format!("{colour}{shown}{PLAIN}")),
+                Some(tone) => {
+                    line.push_str(&format!("{0}{1}{shown}{0}{2}", mark(), tone.letter(), Tone::Plain.letter()));
+                }
                 None => line.push_str(&shown),
             }
             if i + 1 < cells.len() {
@@ -75,16 +126,16 @@ fn shorten(text: &str, width: usize) -> String {
     short
 }
 
-/// The colour of what says how something is doing.
-fn tone(head: &str, cell: &str) -> Option<&'static str> {
+/// That of what says how something is doing.
+fn tone(head: &str, cell: &str) -> Option<Tone> {
     if !["PHASE", "STATE", "AGENT", "STATUS"].contains(&head) {
         return None;
     }
     match cell.to_lowercase().as_str() {
-        "ready" | "succeeded" | "connected" | "approved" | "active" => Some(GREEN),
-        "creating" | "updating" | "waking" | "deleting" | "running" | "pending" => Some(YELLOW),
-        "failed" | "denied" | "expired" | "revoked" => Some(RED),
-        other if other.starts_with("not connected") || other == "never seen" => Some(RED),
+        "ready" | "succeeded" | "connected" | "approved" | "active" => Some(Tone::Good),
+        "creating" | "updating" | "waking" | "deleting" | "running" | "pending" => Some(Tone::Busy),
+        "failed" | "denied" | "expired" | "revoked" => Some(Tone::Bad),
+        other if other.starts_with("not connected") || other == "never seen" => Some(Tone::Bad),
         _ => None,
     }
 }
@@ -105,10 +156,14 @@ mod tests {
         table(&["NAME", "PHASE", "MESSAGE"], &rows, layout)
     }
 
+    fn on_terminal(room: usize) -> Layout {
+        Layout { terminal: true, room: Some(room), colours: false }
+    }
+
     #[test]
     fn what_is_piped_is_whole_and_aligned() {
         assert_eq!(
-            text(Layout { room: None, colours: false }),
+            text(Layout::PIPED),
             "NAME                 PHASE    MESSAGE\nalpha                Ready\n\
              a-rather-long-name   Failed   a message that is longer than there is room for\n"
         );
@@ -117,25 +172,35 @@ mod tests {
     #[test]
     fn on_a_terminal_a_row_is_a_line() {
         for room in [80, 50, 40, 30] {
-            let text = text(Layout { room: Some(room), colours: false });
+            let text = text(on_terminal(room));
             assert!(text.lines().all(|line| line.chars().count() <= room), "{room}: {text}");
         }
-        assert!(
-            text(Layout { room: Some(50), colours: false }).contains("a-rather-long-name   Failed   a message that")
-        );
-        assert!(text(Layout { room: Some(1), colours: false }).contains("a-rathe…"), "no narrower than can be read");
+        assert!(text(on_terminal(50)).contains("a-rather-long-name   Failed   a message that"));
+        assert!(text(on_terminal(1)).contains("a-rathe…"), "no narrower than can be read");
     }
 
     #[test]
     fn what_others_wrote_does_nothing_to_the_terminal() {
         let row = ["a\u{1b}[2Jb".to_owned(), "Ready".to_owned(), "one\ntwo".to_owned()];
-        let text = table(&["NAME", "PHASE", "MESSAGE"], &[&row[..]], Layout { room: None, colours: false });
-        assert_eq!(text, "NAME          PHASE   MESSAGE\na\\u{1b}[2Jb   Ready   one\n");
+        let of = |layout| table(&["NAME", "PHASE", "MESSAGE"], &[&row[..]], layout);
+        assert_eq!(of(on_terminal(80)), "NAME          PHASE   MESSAGE\na\\u{1b}[2Jb   Ready   one\n");
+        assert_eq!(of(Layout::PIPED), "NAME     PHASE   MESSAGE\na\u{1b}[2Jb   Ready   one\n", "it is whole");
+    }
+
+    #[test]
+    fn only_tables_have_colours() {
+        let layout = Layout { terminal: true, room: None, colours: true };
+        let row = ["\u{1b}[31ma\u{1b}[0m".to_owned(), "Ready".to_owned()];
+        let text = format!("reason \u{1b}[31mred\n{}", table(&["NAME", "PHASE"], &[&row[..]], layout));
+        assert_eq!(
+            coloured(&text),
+            "reason \\u{1b}[31mred\nNAME                   PHASE\n\\u{1b}[31ma\\u{1b}[0m   \u{1b}[32mReady\u{1b}[0m\n"
+        );
     }
 
     #[test]
     fn colours_are_of_what_says_how_it_goes() {
-        let text = text(Layout { room: None, colours: true });
+        let text = coloured(&text(Layout { terminal: true, room: None, colours: true }));
         assert!(
             text.contains("\u{1b}[32mReady\u{1b}[0m\n") && text.contains("\u{1b}[31mFailed\u{1b}[0m   a message"),
             "{text}"

@@ -1,7 +1,7 @@
 //! Text of others on a terminal: what would move the cursor, change colours or titles, or turn the order of letters around is shown instead
 //! of done. Reasons, comments, names of users and logs are written by people and programs that whoever reads them need not trust.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// Whether a terminal does something with it besides showing it. Directions are those of Unicode's "Trojan source" (UTR 36).
 fn acts(c: char) -> bool {
@@ -12,25 +12,30 @@ fn acts(c: char) -> bool {
 
 /// The same text, in which everything can be seen: `\u{1b}` for an escape.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    except(text, &[])
+    replaced(text, |c, shown| shown.extend(c.escape_unicode()))
 }
 
-/// The same, in which some sequences stay as they are.
-pub(super) fn except<'t>(text: &'t str, kept: &[&str]) -> Cow<'t, str> {
+/// The same JSON: `\u009b` in its strings, which means what it did. In YAML it does in quotes, where most of it is anyway.
+pub(super) fn escaped(text: &str) -> Cow<'_, str> {
+    replaced(text, |c, shown| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    })
+}
+
+fn replaced(text: &str, replace: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(acts) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let own = kept.iter().find(|own| rest.starts_with(**own));
-        let length = own.map_or(c.len_utf8(), |own| own.len());
-        match own {
-            Some(own) => shown.push_str(own),
-            None if acts(c) => shown.extend(c.escape_unicode()),
-            None => shown.push(c),
+    for c in text.chars() {
+        if acts(c) {
+            replace(c, &mut shown);
+        } else {
+            shown.push(c);
         }
-        rest = &rest[length..];
     }
     shown.into()
 }
@@ -44,9 +49,18 @@ mod tests {
         assert_eq!(visible("a\u{1b}]0;title\u{7}b\r\u{9b}2J"), "a\\u{1b}]0;title\\u{7}b\\u{d}\\u{9b}2J");
         assert_eq!(visible("user\u{202e}nimda"), "user\\u{202e}nimda");
         assert!(matches!(visible("one line\n\tand 日本語, é\n"), Cow::Borrowed(_)));
-        assert_eq!(
-            except("\u{1b}[32mReady\u{1b}[0m\u{1b}[2J", &["\u{1b}[32m", "\u{1b}[0m"]),
-            "\u{1b}[32mReady\u{1b}[0m\\u{1b}[2J"
-        );
+    }
+
+    #[test]
+    fn json_means_what_it_did() {
+        let value = serde_json::json!({"reason": "\u{1b}[31m\u{9b}2J\u{202e}\u{7f}é\n"});
+        let text = serde_json::to_string_pretty(&value).expect("JSON");
+        let shown = escaped(&text);
+        assert!(shown.contains("\\u001b[31m\\u009b2J\\u202e\\u007fé\\n") && !shown.contains(acts), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
+        let yaml = serde_yaml::to_string(&value).expect("YAML");
+        let shown = escaped(&yaml);
+        assert!(!shown.contains(acts), "{shown}");
+        assert_eq!(serde_yaml::from_str::<serde_json::Value>(&shown).expect("YAML"), value);
     }
 }
