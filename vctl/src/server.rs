@@ -1,5 +1,6 @@
 //! The commands that run the platform, and the wiring of its services. Only on Linux: servers and workers run there.
 
+mod addresses;
 mod agent;
 mod audit;
 mod certificates;
