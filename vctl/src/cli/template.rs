@@ -104,8 +104,9 @@ struct Yank {
     #[arg(add = ArgValueCompleter::new(completion::templates))]
     name: String,
     /// Its version
-    #[arg(add = ArgValueCandidates::new(completion::versions))]
-    version: String,
+    // Not `version`: that is the flag which every command has.
+    #[arg(value_name = "VERSION", add = ArgValueCandidates::new(completion::versions))]
+    of_version: String,
     /// Why, for whoever asks for it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "undo")]
     reason: String,
@@ -273,7 +274,7 @@ impl List {
 impl Yank {
     async fn run(self, global: &Global) -> Result<(), CliError> {
         let request = ChangeTemplateVersion { yanked: !self.undo, yank_reason: self.reason };
-        let path = format!("templates/{}/versions/{}", segment(&self.name), segment(&self.version));
+        let path = format!("templates/{}/versions/{}", segment(&self.name), segment(&self.of_version));
         let version: TemplateVersion = Client::open(global)?.patch(&path, &request).await?;
         show(self.output, &version, || {
             let TemplateVersion { name, version, channels, .. } = &version;
