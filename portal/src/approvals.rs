@@ -6,6 +6,7 @@
 //! * `asking`: what is held, and what is asked for.
 //! * `deciding`: approve, deny, withdraw, revoke, review.
 //! * `carrying`: what was approved is done, by itself.
+//! * `uncounted`: approvals of those who may not decide any more.
 //! * `times`: requests, grants and roles that come to their end.
 //! * `seeing`: what somebody sees of requests, and may do with them.
 //!
@@ -20,6 +21,7 @@ mod rule_set;
 pub(crate) mod rules;
 mod seeing;
 mod times;
+mod uncounted;
 
 use std::sync::Arc;
 

@@ -27,8 +27,6 @@ use crate::{
 
 /// Most projects that a resource names.
 const PROJECTS_LIMIT: usize = 100;
-/// Most environments that an error names.
-const NAMED: usize = 5;
 
 /// A resource as it is kept. Its password is in [`ResourceSecretDoc`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,6 +123,7 @@ impl Environments {
         };
         let detail = json!({
             "kind": resource.kind, "host": resource.host, "port": resource.port, "tls": resource.tls, "projects": resource.projects,
+            "caBundle": trust::fingerprint(&resource.ca_bundle),
         });
         let expect = before.map_or(Expect::Absent, |b| Expect::Revision(b.revision));
         let mut writes = vec![
@@ -168,20 +167,7 @@ impl Environments {
     /// [`Error::NotFound`]; [`Error::Conflict`] while environments are bound to it.
     pub(crate) async fn remove_resource(&self, caller: Caller<'_>, name: &str) -> Result<Resource, Error> {
         let resource = self.resource(name).await?;
-        let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
-        let mut bound: Vec<&str> = Vec::new();
-        for environment in all.iter().map(|e| &e.value) {
-            let is_bound = environment.bindings.values().any(|r| r == name);
-            if bound.len() < NAMED && (is_bound || self.names_resource(environment, name).await?) {
-                bound.push(environment.name.as_str());
-            }
-        }
-        if !bound.is_empty() {
-            return Err(Error::Conflict(format!(
-                "resource {name:?} is used by {}: delete these environments first",
-                bound.join(", ")
-            )));
-        }
+        self.check_unused(name).await?;
         let mut writes = vec![
             remove::<ResourceDoc>(name, Expect::Any),
             audit(self.now(), caller.actor, "resource.remove", name, caller.request_id, Value::Null)?,

@@ -95,6 +95,9 @@ pub(crate) struct EnvironmentDoc {
     /// When it sleeps and ends.
     #[serde(default)]
     pub(crate) times: crate::sleep::Times,
+    /// While it is put back from a backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) restoring: Option<crate::environments::restore::Restoring>,
 }
 
 /// Values of password parameters of an environment; read by its create job only.

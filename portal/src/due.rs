@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     expiry, sleep,
     sleep::Why,
-    timetable::Timetable,
+    timetable::{self, Timetable},
 };
 
 /// Who the audit trail names.
@@ -109,7 +109,7 @@ async fn follow(environments: &Environments, board: &mut Board) -> Result<(), Er
                     board.note(&event.key.name, doc, environments.now());
                 }
             }
-            () = tokio::time::sleep(board.times.pause(now)) => {}
+            () = timetable::wait(board.times.pause(now)) => {}
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod changes;
 mod create;
 mod interrupted;
 mod kubernetes;
+pub(crate) mod restore;
 mod seen;
 mod shares;
 
@@ -63,6 +64,8 @@ pub struct Environments {
     counting: Arc<tokio::sync::Mutex<()>>,
     /// What lists have read.
     pub(crate) read: Arc<Read<EnvironmentDoc>>,
+    /// This process, among all that there ever were.
+    process: Arc<str>,
 }
 
 impl Environments {
@@ -77,7 +80,8 @@ impl Environments {
     ) -> Self {
         let registry = Registry::new(catalog, documents.clone());
         let (counting, read) = (Arc::default(), access.environments.clone());
-        Self { documents, registry, planes, clock, access, renderer, helm, counting, read }
+        let process = uuid::Uuid::new_v4().to_string().into();
+        Self { documents, registry, planes, clock, access, renderer, helm, counting, read, process }
     }
 
     /// One environment, which the caller may see.
@@ -119,7 +123,7 @@ impl Environments {
     /// Asks for the end of an environment; an unfinished job of it is cancelled. Asking again returns the job that is at it.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Changed`] when `if_revision` is another one.
+    /// [`Error::NotFound`]; [`Error::Changed`] when `if_revision` is another one; [`Error::Conflict`] while it is restored.
     pub async fn delete(&self, caller: Caller<'_>, name: &str, if_revision: Option<Revision>) -> Result<Job, Error> {
         self.delete_with(caller, name, if_revision, &[]).await
     }
@@ -135,6 +139,7 @@ impl Environments {
         for _ in 0..CONFLICT_TRIES {
             let stored = self.stored(name).await?;
             unchanged(stored.revision, if_revision)?;
+            restore::check_not_restoring(&stored.value)?;
             let previous = self.documents.get::<JobDoc>(&stored.value.job).await?;
             if stored.value.phase == Phase::Deleting
                 && let Some(job) = &previous

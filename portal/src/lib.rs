@@ -264,9 +264,9 @@ impl Portal {
         }
         inner.usage.start(&inner.tasks);
         inner.recorder.start(&inner.tasks);
-        let (environments, started_at) = (inner.environments.clone(), inner.started_at);
+        let environments = inner.environments.clone();
         inner.tasks.spawn_until_stopped("interrupted restorations", async move {
-            environments.end_interrupted(started_at).await;
+            environments.end_interrupted().await;
         });
         inner.sources.start(&inner.tasks);
         let helm = inner.environments.helm.clone();

@@ -23,6 +23,8 @@ use vctl_api::rest::ResourceKind;
 
 /// A resource has so long to answer.
 const LIMIT: Duration = Duration::from_secs(5);
+/// The same when all that is asked is whether it speaks TLS.
+const TLS_LIMIT: Duration = Duration::from_secs(2);
 /// Largest answer that is read in bytes.
 const ANSWER_LIMIT: usize = 64 * 1024;
 
@@ -57,6 +59,8 @@ pub(crate) enum ProbeError {
     NoTls(String),
     #[error("{0} wants TLS: register it with --tls")]
     WantsTls(String),
+    #[error("{place} hangs up without an answer ({why}): is what is behind it running, and may this server use it?")]
+    HungUp { place: String, why: String },
     #[error(
         "the certificate of {place} is not believed ({why}): register it with --ca-file FILE, the certificate of its authority, and by the host \
          name that its certificate has; or have one that authorities of this server's machine vouch for"
@@ -117,30 +121,66 @@ impl Target {
     /// TLS over a connection.
     async fn secure(&self, tcp: impl Stream + 'static) -> Result<Box<dyn Stream>, ProbeError> {
         let certificate = |why: String| ProbeError::Certificate { place: self.place(), why };
-        let roots = trust::roots(&self.ca_bundle).map_err(certificate)?;
+        let (connector, name) = self.tls().map_err(certificate)?;
+        match connector.connect(name, tcp).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(e) => Err(match of_tls(&e) {
+                Some(rustls::Error::InvalidCertificate(why)) => certificate(trust::why(why)),
+                _ => ProbeError::NoTls(self.place()),
+            }),
+        }
+    }
+
+    /// How TLS is spoken to it, and by what name.
+    fn tls(&self) -> Result<(TlsConnector, ServerName<'static>), String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|e| certificate(e.to_string()))?
-            .with_root_certificates(roots)
+            .map_err(|e| e.to_string())?
+            .with_root_certificates(trust::roots(&self.ca_bundle)?)
             .with_no_client_auth();
-        let name = ServerName::try_from(self.host.clone()).map_err(|e| certificate(e.to_string()))?;
-        match TlsConnector::from(Arc::new(config)).connect(name, tcp).await {
-            Ok(stream) => Ok(Box::new(stream)),
-            Err(e) => {
-                let why = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-                Err(match why {
-                    Some(rustls::Error::InvalidCertificate(why)) => certificate(trust::why(why)),
-                    _ => ProbeError::NoTls(self.place()),
-                })
+        let name = ServerName::try_from(self.host.clone()).map_err(|e| e.to_string())?;
+        Ok((TlsConnector::from(Arc::new(config)), name))
+    }
+
+    /// Whether it answers TLS as who speaks it, with whatever certificate: asked on a connection of its own.
+    async fn speaks_tls(&self) -> bool {
+        let asked = async {
+            let (Ok(tcp), Ok((connector, name))) = (self.tcp().await, self.tls()) else { return false };
+            match connector.connect(name, tcp).await {
+                Ok(_) => true,
+                Err(e) => matches!(
+                    of_tls(&e),
+                    Some(
+                        rustls::Error::InvalidCertificate(_)
+                            | rustls::Error::AlertReceived(_)
+                            | rustls::Error::PeerIncompatible(_)
+                    )
+                ),
             }
+        };
+        tokio::time::timeout(TLS_LIMIT, asked).await.unwrap_or(false)
+    }
+
+    /// It hung up before it had answered anything. That is what some who want TLS do when they get plain text; and so do load balancers with
+    /// nobody behind them.
+    async fn hung_up(&self, why: Option<&std::io::Error>) -> ProbeError {
+        let place = self.place();
+        if !self.tls && self.speaks_tls().await {
+            return ProbeError::WantsTls(place);
         }
+        ProbeError::HungUp { place, why: why.map_or_else(|| "end of file".to_owned(), ToString::to_string) }
     }
 
     /// The connection broke while it was asked.
     fn broken(&self, e: &std::io::Error) -> ProbeError {
         ProbeError::Unreachable { place: self.place(), why: e.to_string() }
     }
+}
+
+/// What TLS has to say of a failure.
+fn of_tls(e: &std::io::Error) -> Option<&rustls::Error> {
+    e.get_ref()?.downcast_ref()
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ pub(crate) async fn install(
     let parameters = all_parameters(&doc.parameters, &secrets);
     let mut noted = Notes::read(environments, name).await?;
     let kubeconfig = environments.planes.local_kubeconfig(name).await?;
-    let _seat = environments.helm.seat().await;
+    let _seat = environments.helm.seat(work.say(step, "waits for its turn")).await?;
     let session = environments.helm.session(Some(&kubeconfig), secrets.into_values().collect())?;
     let session = &session;
     let charts: Vec<&Chart> = template.charts(doc.kind).collect();

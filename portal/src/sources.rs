@@ -60,6 +60,19 @@ impl Document for SourceSecretDoc {
     }
 }
 
+/// What is looked at, by whom and when.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    caller: Caller<'a>,
+    source: &'a TemplateSource,
+    /// A branch or a tag.
+    reference: &'a str,
+    commit: &'a str,
+    /// In which its templates are published.
+    channel: &'a str,
+    now: Timestamp,
+}
+
 /// The sources. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Sources {
@@ -153,6 +166,7 @@ impl Sources {
         };
         let detail = json!({
             "url": source.url, "path": source.path, "branches": source.branches, "tags": source.tags, "takeOver": source.take_over,
+            "caBundle": trust::fingerprint(&source.ca_bundle),
         });
         let expect = before.map_or(Expect::Absent, |b| Expect::Revision(b.revision));
         let mut writes = vec![
@@ -251,8 +265,8 @@ impl Sources {
                 references.push(known.clone());
                 continue;
             }
-            let (templates, error) = match self.publish(caller, source, &repository, &name, commit, &channel, now).await
-            {
+            let at = Place { caller, source, reference: &name, commit, channel: &channel, now };
+            let (templates, error) = match self.publish(at, &repository).await {
                 Ok(templates) if templates.is_empty() => {
                     (templates, "there is no template.yaml under the directory".to_owned())
                 }
@@ -264,29 +278,16 @@ impl Sources {
         Ok(references)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of `look`, which knows all of it")]
-    async fn publish(
-        &self,
-        caller: Caller<'_>,
-        source: &TemplateSource,
-        repository: &Repository<'_>,
-        reference: &str,
-        commit: &str,
-        channel: &str,
-        now: Timestamp,
-    ) -> Result<Vec<SourceTemplate>, GitError> {
-        let found = read::templates(repository, reference, &source.path).await?;
+    /// Publishes what a commit has.
+    async fn publish(&self, at: Place<'_>, repository: &Repository<'_>) -> Result<Vec<SourceTemplate>, GitError> {
+        let found = read::templates(repository, at.reference, &at.source.path).await?;
         let alone = found.len() == 1;
         let mut templates = Vec::new();
         for read::Found { directory, name, files } in found {
-            let origin = Origin { source: source.name.clone(), commit: commit.to_owned() };
             let published = match files {
                 Err(why) => Err(why),
-                Ok(files) => match tag_fits(reference, &name, alone, &files) {
-                    Ok(true) => {
-                        let done = self.publish_own(caller, source, &name, files, channel, origin, now).await;
-                        done.map(Some).map_err(|e| e.to_string())
-                    }
+                Ok(files) => match tag_fits(at.reference, &name, alone, &files) {
+                    Ok(true) => self.publish_own(at, files).await.map(Some).map_err(|e| e.to_string()),
                     // The tag is another template's.
                     Ok(false) => Ok(None),
                     Err(why) => Err(why),
@@ -304,30 +305,12 @@ impl Sources {
         Ok(templates)
     }
 
-    /// Publishes a version of a template that is the source's own, or that it may take over: else whoever can write to one repository
-    /// would decide what everybody's environments are made of.
-    #[expect(clippy::too_many_arguments, reason = "one step of `publish`, which knows all of it")]
-    async fn publish_own(
-        &self,
-        caller: Caller<'_>,
-        source: &TemplateSource,
-        name: &str,
-        files: Files,
-        channel: &str,
-        origin: Origin,
-        now: Timestamp,
-    ) -> Result<String, Error> {
+    /// Publishes a version of a template that is the source's own, or that it may take over; the version.
+    async fn publish_own(&self, at: Place<'_>, files: Files) -> Result<String, Error> {
+        let Place { caller, source, commit, channel, now, .. } = at;
+        let origin = Origin { source: source.name.clone(), commit: commit.to_owned() };
         let registry = &self.environments.registry;
-        if !source.take_over.iter().any(|template| template == name)
-            && let Some(holder) = registry.other_holder(name, &source.name).await?
-        {
-            return Err(Error::Conflict(format!(
-                "{holder}: give it another name, or have an administrator let the source take {name:?} over \
-                 (`vctl template source add {} .. --take-over {name}`)",
-                source.name
-            )));
-        }
-        Ok(registry.publish_from(caller, files, channel, Some(origin), now).await?.version)
+        Ok(registry.publish_of_source(caller, files, channel, (origin, &source.take_over), now).await?.version)
     }
 
     /// Writes how a look went.

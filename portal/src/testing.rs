@@ -245,7 +245,9 @@ impl ControlPlanes for FakePlanes {
     async fn restore(&self, name: &EnvironmentName, backup: &TenantBackup) -> Result<(), PortError> {
         self.enter("restore").await?;
         let objects = backup.export.entries.iter().map(|e| e.key.name.to_string()).collect();
-        self.state().clusters.insert(name.to_string(), objects);
+        let mut state = self.state();
+        state.clusters.insert(name.to_string(), objects);
+        state.asleep.remove(name.as_str());
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod projects;
 mod quotas;
 mod rest;
 mod sign_in;
+mod sources;
 mod updates;
 mod webhooks;
 mod yanked;

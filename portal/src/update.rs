@@ -137,7 +137,8 @@ impl Environments {
     /// Checks an update. `pinned`: the content to bring it to, when it is not what the request's version means now.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also of a version; [`Error::Invalid`] for a parameter, or a template that does not render.
+    /// [`Error::NotFound`], also of a version; [`Error::Invalid`] for a parameter, a template that does not render, or something that the
+    /// project does not allow.
     pub(crate) async fn prepare_update(
         &self,
         name: &str,
@@ -185,6 +186,7 @@ impl Environments {
         };
         let project = self.documents.get::<ProjectDoc>(&doc.project).await?.map(|p| p.value);
         let place = (doc.project.as_str(), project.as_ref());
+        self.check_bound(&template, doc, place).await?;
         self.check_references(&template, &made.parameters, &doc.parameters, place).await?;
         let parameters = all_parameters(&made.parameters, &secrets);
         let mut after = self.documents_of(&template, doc, &parameters).await?;

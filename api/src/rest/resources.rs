@@ -98,7 +98,8 @@ pub struct Resource {
     /// Database; empty for none.
     #[serde(default)]
     pub database: String,
-    /// It is spoken to over TLS, with a certificate that an authority of the bundle vouches for.
+    /// It is spoken to over TLS, with a certificate that an authority vouches for: one of `caBundle`, or of those that the server's machine
+    /// trusts.
     #[serde(default)]
     pub tls: bool,
     /// Certificates of authorities (PEM) that may vouch for it; empty: those that the machine of the server trusts.

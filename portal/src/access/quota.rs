@@ -18,14 +18,15 @@ use tracing::Instrument;
 use vctl_api::rest::{LimitUsage, Quota, Usage};
 use vctl_store::{Expect, Revision, StoreError, Write};
 
+pub(crate) use self::{
+    counted::is_awake,
+    demand::{Adds, Demand},
+    line::check,
+};
 use self::{
     counted::{Counted, Requested},
     holder::{Holder, holders, of_environment},
     line::{Line, limits_amounts, lines},
-};
-pub(crate) use self::{
-    demand::{Adds, Demand},
-    line::check,
 };
 use super::{Access, policy::Policy, turns::Turn};
 use crate::{

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use vctl_api::rest::{
     Approval, ApprovalKind, ApprovalOperation, ApprovalState, CreateEnvironment, Environment, HoldingRule, Job,
@@ -11,7 +10,7 @@ use vctl_api::rest::{
 use vctl_store::{Expect, Revision, Write};
 
 use super::{
-    ANSWER_WITHIN, Approvals, BREAK_GLASS, LONGEST_BREAK_GLASS, LONGEST_ROLE, OPEN_LIMIT,
+    Approvals, BREAK_GLASS, LONGEST_BREAK_GLASS, LONGEST_ROLE, OPEN_LIMIT,
     documents::{ApprovalDoc, ApprovalSecretsDoc, RuleDoc},
     is_open,
     rules::{self, Facts},
@@ -204,6 +203,7 @@ impl Approvals {
             next_try: None,
             decisions: Vec::new(),
             counted_from: 0,
+            uncounted: BTreeMap::new(),
             approvals_needed: 1,
             rules: held.to_vec(),
             facts: None,
@@ -389,11 +389,4 @@ pub(super) fn detail(doc: &ApprovalDoc) -> Value {
         detail["grantedUntil"] = until.to_string().into();
     }
     detail
-}
-
-/// When a request ends that nobody answers.
-pub(super) fn answer_by(rules: &[&RuleDoc], now: Timestamp) -> Timestamp {
-    let within =
-        rules.iter().filter_map(|r| r.settings.answer_within).map(Period::seconds).min().unwrap_or(ANSWER_WITHIN);
-    Period::from_seconds(within).map_or(now, |within| within.after(now))
 }

@@ -61,6 +61,7 @@ impl Approvals {
                 doc.rules = rules;
                 doc.facts = Some(*facts);
                 doc.counted_from = doc.decisions.len();
+                doc.uncounted.clear();
                 doc.state = ApprovalState::Pending;
                 doc.granted_until = None;
                 doc.next_try = None;

@@ -8,17 +8,15 @@ use vctl_api::rest::{Approval, ApprovalKind, ApprovalState, Decide, Decision, Pe
 use vctl_store::{Expect, StoreError, Write};
 
 use super::{
-    Approvals, GRANT,
-    asking::{answer_by, detail},
+    ANSWER_WITHIN, Approvals, GRANT,
+    asking::detail,
     documents::{ApprovalDoc, ApprovalSecretsDoc, RuleDoc},
     seeing::Moment,
     text,
+    uncounted::said_of,
 };
 use crate::{
-    access::{
-        documents::GrantDoc,
-        policy::{Permit, Policy},
-    },
+    access::{documents::GrantDoc, policy::Permit},
     audit::{Subject, entry},
     documents::{Stored, put, remove},
     environments::{CONFLICT_TRIES, Caller},
@@ -30,6 +28,13 @@ pub(super) fn terms(doc: &mut ApprovalDoc, rules: &BTreeMap<String, Stored<RuleD
     let held: Vec<&RuleDoc> = doc.rules.iter().filter_map(|h| rules.get(&h.rule)).map(|r| &r.value).collect();
     doc.approvals_needed = held.iter().map(|r| r.settings.approvals).max().unwrap_or(1).max(1);
     doc.expires_at = Some(answer_by(&held, now));
+}
+
+/// When a request ends that nobody answers.
+fn answer_by(rules: &[&RuleDoc], now: Timestamp) -> Timestamp {
+    let within =
+        rules.iter().filter_map(|r| r.settings.answer_within).map(Period::seconds).min().unwrap_or(ANSWER_WITHIN);
+    Period::from_seconds(within).map_or(now, |within| within.after(now))
 }
 
 impl Approvals {
@@ -57,16 +62,24 @@ impl Approvals {
                     let expires_at = doc.expires_at;
                     doc.rules = held;
                     doc.counted_from = doc.decisions.len();
+                    doc.uncounted.clear();
                     terms(doc, &rules, now);
                     doc.expires_at = expires_at;
                 }
             }
             Moment { permit, policy: &policy, rules: &rules }.may_decide(doc).map_err(Error::Forbidden)?;
-            if let Some(message) = self.drop_what_counts_no_more(doc, &policy, &rules).await? {
-                doc.message = message;
-            }
+            let dropped = self.drop_what_counts_no_more(doc, &policy, &rules).await?;
+            let again = doc.uncounted.remove(caller.user).is_some();
+            doc.uncounted.extend(dropped.clone());
             doc.decisions.push(decision(caller, now, Verdict::Approve, &comment));
             let granted = doc.approvals().count() >= usize::try_from(doc.approvals_needed).unwrap_or(usize::MAX);
+            if granted {
+                doc.uncounted.clear();
+            }
+            // What was said of it before is over when it is granted.
+            if granted || again || !dropped.is_empty() {
+                doc.message = said_of(&doc.uncounted);
+            }
             let mut more = Vec::new();
             let mut event = None;
             if granted {
@@ -95,36 +108,14 @@ impl Approvals {
             }
             let mut said = detail(doc);
             said["comment"] = comment.clone().into();
+            if !dropped.is_empty() {
+                said["noLongerCounted"] = dropped.into_values().collect();
+            }
             if let Some(approval) = self.step(caller, permit, stored, "approval.approve", said, event, more).await? {
                 return Ok(approval);
             }
         }
         Err(changing(id))
-    }
-
-    /// Takes out the approvals of those who are not among those who decide any more: who has lost that right has no say. The audit trail
-    /// keeps them. What is to be told of it; none when all count.
-    async fn drop_what_counts_no_more(
-        &self,
-        doc: &mut ApprovalDoc,
-        policy: &Policy,
-        rules: &BTreeMap<String, Stored<RuleDoc>>,
-    ) -> Result<Option<String>, Error> {
-        let mut gone = Vec::new();
-        for decision in doc.approvals() {
-            let permit = self.environments.access.permit_of(&decision.by_id).await?;
-            let may = |permit: &Permit| Moment { permit, policy, rules }.is_among_those_who_decide(doc).is_ok();
-            if !permit.as_ref().is_some_and(may) {
-                gone.push((decision.by_id.clone(), decision.by.clone()));
-            }
-        }
-        if gone.is_empty() {
-            return Ok(None);
-        }
-        let counted = doc.decisions.split_off(doc.counted_from.min(doc.decisions.len()));
-        doc.decisions.extend(counted.into_iter().filter(|d| !gone.iter().any(|(id, _)| *id == d.by_id)));
-        let gone: Vec<String> = gone.into_iter().map(|(_, by)| by).collect();
-        Ok(Some(format!("no longer counted are approvals of {}, who may not decide any more", gone.join(", "))))
     }
 
     /// Refuses a request.

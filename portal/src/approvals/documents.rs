@@ -40,6 +40,9 @@ pub(crate) struct ApprovalDoc {
     pub(crate) decisions: Vec<Decision>,
     /// Approvals from this one on count: those before were given under other rules.
     pub(crate) counted_from: usize,
+    /// Whose approvals count no more because they may not decide any more: names by id. None of those who have approved it again since.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) uncounted: BTreeMap<String, String>,
     pub(crate) approvals_needed: u32,
     pub(crate) rules: Vec<HoldingRule>,
     /// What the rules are asked about.

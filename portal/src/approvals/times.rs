@@ -18,7 +18,7 @@ use super::{
 use crate::{
     documents::{Stored, decode, remove},
     error::Error,
-    timetable::Timetable,
+    timetable::{self, Timetable},
 };
 
 /// Pause after the store has failed, and before something is tried again that failed by it.
@@ -94,7 +94,7 @@ impl Approvals {
                         times.set(&event.key.name, doc.as_ref().and_then(due));
                     }
                 }
-                () = tokio::time::sleep(times.pause(now)) => {}
+                () = timetable::wait(times.pause(now)) => {}
             }
             if closed > KEEP / 4 {
                 // The list forgets what is old.

@@ -14,6 +14,9 @@ use crate::{
     templates::Template,
 };
 
+/// Most environments that an error names.
+const NAMED: usize = 5;
+
 /// Parameters that name a resource, with its name.
 pub(crate) fn references<'a>(
     declared: &'a [Parameter],
@@ -39,8 +42,8 @@ pub(crate) fn made_up(parameter: &Parameter, resource: &str) -> Bound {
 }
 
 impl Environments {
-    /// Checks resources that parameters name, in the project `place` with what it says of itself: each is allowed, there, of the kind that the parameter takes, and answers. Those that `before` names
-    /// too are not asked again: an environment can be updated while one of them is away.
+    /// Checks resources that parameters name, in the project `place` with what it says of itself: each is allowed, there, of the kind that the
+    /// parameter takes, and answers. Those that `before` names too are not asked again: an environment can be updated while one of them is away.
     ///
     /// # Errors
     /// [`Error::Invalid`] naming the parameter.
@@ -62,14 +65,81 @@ impl Environments {
         Ok(())
     }
 
-    /// Whether an environment's parameters name a resource.
-    pub(crate) async fn names_resource(&self, doc: &EnvironmentDoc, resource: &str) -> Result<bool, Error> {
+    /// Checks that an environment may still have the resources that it is bound to, as far as this content of its template has to do with
+    /// them: what is rendered anew gives it what they are now, their passwords too. They are not asked.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the binding.
+    pub(crate) async fn check_bound(
+        &self,
+        template: &Template,
+        doc: &EnvironmentDoc,
+        (place, project): (&str, Option<&ProjectDoc>),
+    ) -> Result<(), Error> {
+        for binding in &template.manifest.bindings {
+            let Some(resource) = doc.bindings.get(&binding.name) else { continue };
+            let what = format!("binding {:?}", binding.name);
+            if let Some(project) = project {
+                limits::check_resource(project, &what, resource)?;
+            }
+            self.usable("invalid-binding", &what, Some(binding.kind), (place, resource), false).await?;
+        }
+        Ok(())
+    }
+
+    /// The same of all resources that it uses, also those that parameters name, when it is made as it is once more.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Invalid`] naming the binding or the parameter.
+    pub(crate) async fn check_used(&self, name: &str) -> Result<(), Error> {
+        let doc = self.stored(name).await?.value;
+        let Some(template) = self.template_of(&doc).await? else { return Ok(()) };
+        let project = self.documents.get::<ProjectDoc>(&doc.project).await?.map(|p| p.value);
+        let place = (doc.project.as_str(), project.as_ref());
+        self.check_bound(&template, &doc, place).await?;
+        self.check_references(&template, &doc.parameters, &doc.parameters, place).await
+    }
+
+    /// The parameter of an environment that names a resource, if one does.
+    async fn parameter_naming(&self, doc: &EnvironmentDoc, resource: &str) -> Result<Option<String>, Error> {
         // Its template is read only when some text among its parameters would do.
         if !doc.parameters.values().any(|value| value.as_str() == Some(resource)) {
-            return Ok(false);
+            return Ok(None);
         }
-        let template = self.template_of(doc).await?;
-        Ok(template
-            .is_some_and(|t| references(&t.manifest.parameters, &doc.parameters).any(|(_, name)| name == resource)))
+        let Some(template) = self.template_of(doc).await? else { return Ok(None) };
+        let mut named = references(&template.manifest.parameters, &doc.parameters);
+        Ok(named.find(|(_, name)| *name == resource).map(|(parameter, _)| parameter.name.clone()))
+    }
+
+    /// That no environment uses a resource.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with some that do, and what is to be done with them.
+    pub(super) async fn check_unused(&self, name: &str) -> Result<(), Error> {
+        let (all, _) = self.documents.list::<EnvironmentDoc>().await?;
+        let (mut bound, mut naming) = (Vec::new(), Vec::new());
+        for environment in all.iter().map(|e| &e.value) {
+            if bound.len() + naming.len() == NAMED {
+                break;
+            }
+            let user = environment.name.as_str();
+            if environment.bindings.values().any(|r| r == name) {
+                bound.push(user);
+            } else if let Some(parameter) = self.parameter_naming(environment, name).await? {
+                naming.push(format!("`vctl set {user} {parameter}=OTHER`"));
+            }
+        }
+        let mut first = Vec::new();
+        if !bound.is_empty() {
+            let (are, them) = if bound.len() == 1 { ("is", "it") } else { ("are", "them") };
+            first.push(format!("{} {are} bound to it: delete {them} first", bound.join(", ")));
+        }
+        if !naming.is_empty() {
+            first.push(format!("parameters name it: name another one first ({})", naming.join(", ")));
+        }
+        if first.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Conflict(format!("resource {name:?} is used: {}", first.join("; "))))
     }
 }

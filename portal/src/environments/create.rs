@@ -123,6 +123,7 @@ impl Environments {
             job: job.id.clone(),
             size: None,
             times,
+            restoring: None,
         };
         let mut documents = self.documents_of(&template, &environment, &all).await?;
         documents.extend(self.charted(&template, &environment, &all).await?);

@@ -105,8 +105,8 @@ impl Board {
         Some((job, stop))
     }
 
-    /// How long nothing more can be started.
-    pub(super) fn pause(&self, now: Timestamp) -> Duration {
+    /// How long nothing more can be started, and the clock need not be looked at; none while there is nothing that waits for a time.
+    pub(super) fn pause(&self, now: Timestamp) -> Option<Duration> {
         self.times.pause(now)
     }
 
@@ -160,8 +160,9 @@ mod tests {
             board.note(&job.id.clone(), revision, Some(job), at(20));
         }
         assert_eq!(started(&mut board, 20), ["c", "b"]);
-        assert_eq!(board.pause(at(20)), Duration::from_secs(10));
+        assert_eq!(board.pause(at(20)), Some(Duration::from_secs(10)));
         assert_eq!(started(&mut board, 30), ["a"]);
+        assert_eq!(board.pause(at(30)), None, "nothing is waited for");
         board.freed("b", at(30));
         assert!(started(&mut board, 40).is_empty(), "it could not be claimed as it was known");
         board.note("b", 4, Some(job("b", 20)), at(40));

@@ -49,13 +49,17 @@ impl Environments {
     /// be repeated.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Conflict`] unless it is the last job of its environment, and has failed or was cancelled.
+    /// [`Error::NotFound`]; [`Error::Conflict`] unless it is the last job of its environment, and has failed or was cancelled;
+    /// [`Error::Invalid`] when the environment uses a resource that its project does not allow any more.
     pub(crate) async fn resume_job(&self, caller: Caller<'_>, id: &str) -> Result<Job, Error> {
         let of = self.documents.get::<JobDoc>(id).await?.ok_or_else(|| not_found(id))?.value;
         if !matches!(of.state, JobState::Failed | JobState::Cancelled) {
             return Err(Error::Conflict(format!("job {id} has not failed: there is nothing to resume")));
         }
         let name = of.environment.as_str();
+        if matches!(of.operation, Operation::Create | Operation::Update) {
+            self.check_used(name).await?;
+        }
         self.enqueue(caller, name, |stored, job| {
             let doc = &stored.value;
             if doc.uid != of.environment_uid || doc.job != of.id || job.is_some() {

@@ -5,10 +5,10 @@ use vctl_api::rest::{Job, Operation};
 use vctl_store::{Expect, StoreError, Write};
 
 use crate::{
-    access::quota::{Adds, Demand},
+    access::quota::{self, Adds, Demand},
     audit::{Subject, entry},
     documents::{EnvironmentDoc, JobDoc, Stored, put},
-    environments::{CONFLICT_TRIES, Caller, Environments},
+    environments::{CONFLICT_TRIES, Caller, Environments, restore::check_not_restoring},
     error::Error,
     jobs,
 };
@@ -46,7 +46,7 @@ impl Environments {
     /// Writes what `plan` makes of the environment and its unfinished job, if it has one; tried anew when it met another change.
     ///
     /// # Errors
-    /// What `plan` says; [`Error::NotFound`].
+    /// What `plan` says; [`Error::NotFound`]; [`Error::Conflict`] while it is restored.
     pub(crate) async fn enqueue(
         &self,
         caller: Caller<'_>,
@@ -55,6 +55,7 @@ impl Environments {
     ) -> Result<Job, Error> {
         for _ in 0..CONFLICT_TRIES {
             let stored = self.stored(name).await?;
+            check_not_restoring(&stored.value)?;
             let unfinished = self.documents.get::<JobDoc>(&stored.value.job).await?;
             let unfinished = unfinished.filter(|job| !jobs::ended(job.value.state));
             let plan = match plan(&stored, unfinished.as_ref())? {
@@ -87,7 +88,8 @@ impl Environments {
             }
             writes.extend(more);
             let adds = match operation {
-                Operation::Wake => Some(Adds::Wakes),
+                // One that may be awake already, because it could not be put to sleep, counts as awake.
+                Operation::Wake if !quota::is_awake(&stored.value) => Some(Adds::Wakes),
                 Operation::Update => Some(Adds::Grows(stored.value.size.unwrap_or_default())),
                 _ => None,
             };

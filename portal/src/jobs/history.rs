@@ -24,6 +24,11 @@ const BATCH: usize = 500;
 /// At most so many more than are to be kept are waited for before the surplus is removed.
 const SLACK: usize = 100;
 
+/// Between two looks at whether the oldest one is too old: the clock may have been set.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// Most are removed at a time, not each when its time has come.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// How long finished jobs are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobHistory {
@@ -110,6 +115,14 @@ impl History {
         surplus
     }
 
+    /// How long no other one is too old; none while there is none that will be.
+    pub(super) fn pause(&self, now: Timestamp) -> Option<Duration> {
+        let (age, (at, _)) = (self.keep.age?, self.order.first()?);
+        let end = at.checked_add(age).ok()?;
+        // What is overdue has a negative one.
+        Some(Duration::try_from(end.duration_since(now)).unwrap_or_default().clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+    }
+
     /// Those that are kept nevertheless.
     pub(super) fn hold(&mut self, kept: Vec<(Timestamp, Finished)>) {
         for (at, finished) in kept {
@@ -169,6 +182,11 @@ impl Keeper {
             // The loop has gone when nobody listens.
             let _ = told.send(kept);
         });
+    }
+
+    /// As [`History::pause`].
+    pub(super) fn pause(&self, now: Timestamp) -> Option<Duration> {
+        self.history.pause(now)
     }
 
     /// Returns when what was being removed is gone. May be dropped at any time.
@@ -266,6 +284,7 @@ mod tests {
             history.note(&n.to_string(), n, Some(&finished("", second, JobState::Succeeded)));
         }
         assert!(history.surplus(at(70)).is_empty());
+        assert_eq!(history.pause(at(1)), Some(Duration::from_secs(69)));
         assert_eq!(ids(history.surplus(at(85))), ["1", "2"]);
     }
 

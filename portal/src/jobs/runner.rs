@@ -18,14 +18,13 @@ use crate::{
     documents::{JobDoc, Stored, decode},
     environments::Environments,
     error::Error,
+    timetable,
 };
 
 /// A job that brings the process down must not do so for ever.
 const STARTS_LIMIT: u32 = 50;
 /// Longest wait between two retries.
 const BACK_OFF_LIMIT: Duration = Duration::from_mins(1);
-/// How long the runner waits at most when nothing happens.
-const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 /// Pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -87,9 +86,12 @@ impl Runner {
         loop {
             self.start_what_can_start(board, tasks, freed);
             keeper.trim(self.shared.clock.now(), tasks);
-            // When as many are worked on as can be, the end of one is told: of those that wait, none is looked at.
+            // When as many are worked on as can be, the end of one is told: of those that wait, none is looked at. New jobs are told too: where
+            // nothing waits for a time, there is no timer.
             let full = board.running() >= self.shared.config.parallel;
-            let pause = if full { LONGEST_PAUSE } else { board.pause(self.shared.clock.now()).min(LONGEST_PAUSE) };
+            let now = self.shared.clock.now();
+            let start = if full { None } else { board.pause(now) };
+            let pause = start.into_iter().chain(keeper.pause(now)).min();
             tokio::select! {
                 events = watch.next() => {
                     // Too slow, or history is gone: what runs goes on, and the list tells the rest.
@@ -103,7 +105,7 @@ impl Runner {
                 }
                 Some(id) = free.recv() => board.freed(&id, self.shared.clock.now()),
                 () = keeper.trimmed() => {}
-                () = tokio::time::sleep(pause) => {}
+                () = timetable::wait(pause) => {}
             }
         }
     }
@@ -188,13 +190,14 @@ impl Runner {
     }
 
     /// Writes progress as it comes, and owns the job for longer; returns why it is not ours to go on with.
-    async fn keep(&self, work: &Work) -> Failure {
+    pub(crate) async fn keep(&self, work: &Work) -> Failure {
         loop {
-            tokio::select! {
-                () = work.news() => {}
-                () = tokio::time::sleep(self.shared.config.lease / 3) => {}
-            }
-            while let Err(failure) = work.renew().await {
+            // What there was of news may have been written since: that has renewed the lease too.
+            let news = tokio::select! {
+                () = work.news() => true,
+                () = tokio::time::sleep(self.shared.config.lease / 3) => false,
+            };
+            while let Err(failure) = if news { work.settle().await } else { work.renew().await } {
                 let Failure::Temporary(error) = failure else { return failure };
                 // The lease still runs.
                 tracing::warn!(error, "how far a job is cannot be written; trying again");

@@ -23,11 +23,16 @@ pub(crate) async fn run(environments: &Environments, work: &Work) -> Result<(), 
         until_empty(environments, work, STOP, Stopping::Asleep, &again).await?;
         work.done(STOP, "").await?;
     }
-    if work.begin(START).await? {
+    let starts = work.begin(START).await?;
+    if starts {
         environments.planes.wake(name).await?;
         work.done(START, "").await?;
     }
     if work.begin(WAIT).await? {
+        if !starts {
+            // An earlier attempt did it. At its end it may have put the environment to sleep again, and died before that was written.
+            environments.planes.wake(name).await?;
+        }
         let deadline = work.config().ready_deadline;
         create::wait(environments, work, WAIT, deadline, Late::Told).await?;
     }

@@ -19,8 +19,8 @@ pub(super) async fn probe(target: &Target) -> Result<String, ProbeError> {
     let mut read = 0;
     while read < answer.len() && !answer[..read].contains(&b'\n') {
         match stream.read(&mut answer[read..]).await {
-            // What some servers of TLS do when they get plain text.
-            Ok(0) | Err(_) if read == 0 && !target.tls => return Err(ProbeError::WantsTls(target.place())),
+            Ok(0) if read == 0 => return Err(target.hung_up(None).await),
+            Err(e) if read == 0 && !target.tls => return Err(target.hung_up(Some(&e)).await),
             Ok(0) => break,
             Ok(more) => read += more,
             Err(e) => return Err(target.broken(&e)),
@@ -39,7 +39,7 @@ pub(super) async fn probe(target: &Target) -> Result<String, ProbeError> {
         Some(401 | 403) if target.password.is_none() => Err(ProbeError::WantsPassword { place }),
         Some(401 | 403) => Err(ProbeError::Password { place, user: target.user.clone() }),
         // What nginx and others answer to plain text on a port of TLS.
-        Some(400) if !target.tls => Err(ProbeError::WantsTls(place)),
+        Some(400) if !target.tls && target.speaks_tls().await => Err(ProbeError::WantsTls(place)),
         Some(status) if status >= 500 => Err(ProbeError::Refused { place, why: line.to_owned() }),
         Some(status) => Ok(format!("HTTP at {place} answers {status}")),
         None => Err(ProbeError::Protocol { place, kind: "HTTP", why: format!("it answered {line:?}") }),

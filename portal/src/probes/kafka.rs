@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
             let closed = matches!(e.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset);
             let place = self.target.place();
             return Err(match api {
-                API_VERSIONS if closed && !self.target.tls => ProbeError::WantsTls(place),
+                API_VERSIONS if closed => self.target.hung_up(Some(&e)).await,
                 METADATA if closed && self.target.password.is_none() => ProbeError::WantsPassword { place },
                 SASL_AUTHENTICATE if closed => ProbeError::Password { place, user: self.target.user.clone() },
                 _ => self.target.broken(&e),

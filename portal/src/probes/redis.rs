@@ -27,12 +27,13 @@ async fn ask(target: &Target, stream: &mut BufReader<Box<dyn Stream>>, words: &[
     let mut line = Vec::new();
     let mut limited = tokio::io::AsyncReadExt::take(&mut *stream, super::ANSWER_LIMIT as u64);
     match limited.read_until(b'\n', &mut line).await {
+        Ok(_) if line.is_empty() => return Err(target.hung_up(None).await),
         // It hangs up with what it was sent unread.
-        Err(_) if line.is_empty() && !target.tls => return Err(ProbeError::WantsTls(target.place())),
+        Err(e) if line.is_empty() && !target.tls => return Err(target.hung_up(Some(&e)).await),
         read => read.map_err(|e| target.broken(&e))?,
     };
-    if line.first() == Some(&0x15) || (line.is_empty() && !target.tls) {
-        // An alert of TLS, or nothing at all, is what a TLS server answers to plain text.
+    if line.first() == Some(&0x15) {
+        // An alert of TLS is what a TLS server answers to plain text.
         return Err(ProbeError::WantsTls(target.place()));
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())

@@ -42,8 +42,8 @@ async fn ask(target: &Target, region: &str) -> Result<Answer, ProbeError> {
     // Some servers do not close, and some close without the farewell of TLS: what came before counts.
     while bytes.len() < ANSWER_LIMIT && !is_whole(&bytes) {
         match stream.read(&mut piece).await {
-            // What some servers of TLS do when they get plain text.
-            Ok(0) | Err(_) if bytes.is_empty() && !target.tls => return Err(ProbeError::WantsTls(target.place())),
+            Ok(0) if bytes.is_empty() => return Err(target.hung_up(None).await),
+            Err(e) if bytes.is_empty() && !target.tls => return Err(target.hung_up(Some(&e)).await),
             Ok(0) => break,
             Ok(read) => bytes.extend(&piece[..read]),
             Err(e) if bytes.is_empty() => return Err(target.broken(&e)),
@@ -53,7 +53,17 @@ async fn ask(target: &Target, region: &str) -> Result<Answer, ProbeError> {
     if bytes.first() == Some(&0x15) && !target.tls {
         return Err(ProbeError::WantsTls(target.place()));
     }
-    judge(target, &String::from_utf8_lossy(&bytes))
+    let answer = String::from_utf8_lossy(&bytes);
+    // What others answer to plain text on a port of TLS.
+    if !target.tls && status(&answer) == Some(400) && !answer.contains("<Code>") && target.speaks_tls().await {
+        return Err(ProbeError::WantsTls(target.place()));
+    }
+    judge(target, &answer)
+}
+
+/// The status of an answer of HTTP.
+fn status(answer: &str) -> Option<u16> {
+    answer.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.get(..3)?.parse().ok()
 }
 
 /// Whether the last element of an answer has come.
@@ -66,8 +76,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 fn judge(target: &Target, answer: &str) -> Result<Answer, ProbeError> {
     let place = target.place();
     let line = answer.lines().next().unwrap_or_default();
-    let status =
-        line.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).and_then(|s| s.parse::<u16>().ok());
+    let status = status(line);
     let element = |name: &str| {
         let (_, rest) = answer.split_once(&format!("<{name}>"))?;
         rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim().to_owned())
@@ -100,8 +109,6 @@ fn judge(target: &Target, answer: &str) -> Result<Answer, ProbeError> {
             Err(ProbeError::Refused { place, why })
         }
         (Some(_), code) if !code.is_empty() => Err(ProbeError::Refused { place, why }),
-        // What others answer to plain text on a port of TLS.
-        (Some(400), _) if !target.tls => Err(ProbeError::WantsTls(place)),
         (Some(status), _) if status >= 500 => Err(ProbeError::Refused { place, why: line.to_owned() }),
         _ => Err(ProbeError::Protocol { place, kind: "S3", why: format!("it answered {line:?}") }),
     }

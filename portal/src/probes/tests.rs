@@ -1,5 +1,6 @@
 //! Probes against servers that the test plays. Real ones: `tests/tests/e2e/resources.rs`.
 
+use rustls::pki_types::PrivateKeyDer;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -83,7 +84,7 @@ async fn http_is_judged_by_its_status() {
         ("404 Not Found", "answers 404"),
         ("401 Unauthorized", "the password or the user is wrong"),
         ("503 Service Unavailable", "says: HTTP/1.1 503"),
-        ("400 Bad Request", "wants TLS"),
+        ("400 Bad Request", "answers 400"),
     ] {
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes();
         let port = server(&tasks, move |_| Some(answer.clone())).await;
@@ -163,9 +164,7 @@ async fn a_kafka_is_signed_in_to_by_a_mechanism_that_it_has() {
     assert!(matches!(probe(&wrong).await, Err(ProbeError::Password { .. })));
     let open = Target { password: None, ..good };
     assert!(probe(&open).await.is_ok());
-    // Who speaks TLS hangs up, or sends an alert.
-    let closes = server(&tasks, |_| None).await;
-    assert!(matches!(probe(&target(ResourceKind::Kafka, closes)).await, Err(ProbeError::WantsTls(_))));
+    // Who speaks TLS may send an alert.
     let alerts = server(&tasks, |_| Some(vec![0x15, 3, 3, 0, 2, 2, 10])).await;
     assert!(matches!(probe(&target(ResourceKind::Kafka, alerts)).await, Err(ProbeError::WantsTls(_))));
     let other = server(&tasks, |_| Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
@@ -203,4 +202,64 @@ async fn who_does_not_answer_is_told_from_who_is_not_there() {
     drop(listener);
     let gone = probe(&target(ResourceKind::Redis, port)).await.expect_err("gone").to_string();
     assert!(gone.contains("cannot be reached"), "{gone}");
+}
+
+/// A server of TLS; `plain` is what it answers to anything else before it hangs up.
+async fn tls_server(tasks: &Tasks, plain: &'static [u8]) -> u16 {
+    let made = rcgen::generate_simple_self_signed(vec!["other".to_owned()]).expect("certificate");
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("key");
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("config");
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    tasks.spawn_until_stopped("played server", async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut first = [0; 1];
+            if matches!(stream.peek(&mut first).await, Ok(1)) && first[0] == 0x16 {
+                // Its certificate is believed by nobody.
+                let _ = acceptor.accept(stream).await;
+            } else {
+                let _ = stream.write_all(plain).await;
+            }
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn who_wants_tls_is_told_from_who_hangs_up() {
+    let tasks = Tasks::new();
+    let closes = server(&tasks, |_| None).await;
+    // Nobody is behind it: it takes a connection and resets it.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let resets = listener.local_addr().expect("address").port();
+    tasks.spawn_until_stopped("played load balancer", async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let _ = stream.set_zero_linger();
+        }
+    });
+    let secure = tls_server(&tasks, b"").await;
+    let kinds = [ResourceKind::Http, ResourceKind::Redis, ResourceKind::S3, ResourceKind::Kafka];
+    for kind in kinds {
+        for port in [closes, resets] {
+            let said = probe(&target(kind, port)).await.expect_err("nobody answers");
+            // The reset may come before anything was sent.
+            let broken = matches!(said, ProbeError::HungUp { .. })
+                || port == resets && matches!(said, ProbeError::Unreachable { .. });
+            assert!(broken, "{kind:?}: {said}");
+        }
+        let said = probe(&target(kind, secure)).await;
+        assert_eq!(said, Err(ProbeError::WantsTls(format!("127.0.0.1:{secure}"))), "{kind:?}");
+    }
+    let says_so = tls_server(&tasks, b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+    for kind in [ResourceKind::Http, ResourceKind::S3] {
+        let said = probe(&target(kind, says_so)).await;
+        assert_eq!(said, Err(ProbeError::WantsTls(format!("127.0.0.1:{says_so}"))), "{kind:?}");
+    }
+    tasks.stop();
 }

@@ -1,5 +1,6 @@
 //! Whom a resource's certificate must come from: the authorities of this machine, or those of a bundle that it was registered with.
 
+use ring::digest::{SHA256, digest};
 use rustls::{
     CertificateError, RootCertStore,
     pki_types::pem::{PemObject as _, SectionKind},
@@ -37,6 +38,11 @@ pub(crate) fn roots(bundle: &str) -> Result<RootCertStore, String> {
         return Err("there is no certificate in it: give PEM, which begins with -----BEGIN CERTIFICATE-----".to_owned());
     }
     Ok(roots)
+}
+
+/// The SHA-256 of a bundle, by which the audit trail tells one from another; none of no bundle.
+pub(crate) fn fingerprint(bundle: &str) -> Option<String> {
+    (!bundle.is_empty()).then(|| format!("sha256:{}", hex::encode(digest(&SHA256, bundle.as_bytes()))))
 }
 
 /// Why a certificate is not believed, for people.

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use vctl_runtime::tasks::Tasks;
 
 use super::Sources;
-use crate::{environments::Caller, error::Error};
+use crate::{environments::Caller, error::Error, timetable};
 
 /// Who the audit trail names for a look on a schedule.
 const SCHEDULE: Caller<'static> = Caller { actor: "schedule", user: "", request_id: "" };
-/// What is due is looked for so often at least: the clock may have been set.
+/// While something is to come it is looked for so often at least: the clock may have been set.
 const PAUSE: Duration = Duration::from_secs(15);
 
 impl Sources {
@@ -20,15 +20,16 @@ impl Sources {
         tasks.spawn_until_stopped("template sources", async move {
             loop {
                 let pause = match this.look_at_due().await {
-                    Ok(next) => next.map_or(PAUSE, |next| until(this.environments.now(), next)),
+                    // Where no source is looked at by itself, only a new one changes that.
+                    Ok(next) => next.map(|next| until(this.environments.now(), next)),
                     Err(_) if this.environments.documents.is_closed().await => return,
                     Err(error) => {
                         tracing::error!(%error, "the template sources cannot be read; trying again");
-                        PAUSE
+                        Some(PAUSE)
                     }
                 };
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
+                    () = timetable::wait(pause) => {}
                     () = this.added.notified() => {}
                 }
             }

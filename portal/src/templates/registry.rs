@@ -4,7 +4,7 @@
 mod documents;
 mod yank;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use semver::Version;
@@ -38,11 +38,13 @@ const CHANNELS_LIMIT: usize = 16;
 pub(crate) struct Registry {
     pub(crate) catalog: Catalog,
     documents: Documents,
+    /// Those who publish go one after the other: whose a template is, is asked before a version of it is written. One process owns the store.
+    publishing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Registry {
     pub(crate) fn new(catalog: Catalog, documents: Documents) -> Self {
-        Self { catalog, documents }
+        Self { catalog, documents, publishing: Arc::default() }
     }
 
     /// The newest stable version of every template, or what is wrong with it.
@@ -178,14 +180,42 @@ impl Registry {
         now: Timestamp,
     ) -> Result<TemplateVersion, Error> {
         let channel = request.channel.unwrap_or_else(|| STABLE.to_owned());
+        let _turn = self.publishing.lock().await;
         self.publish_from(caller, request.files.into_iter().collect(), &channel, None, now).await
     }
 
-    /// The same of files that came from somewhere.
+    /// The same of files that came from a template source, of a template that is its own or that it may take over: else whoever can write to
+    /// one repository would decide what everybody's environments are made of.
+    ///
+    /// # Errors
+    /// As [`Registry::publish`]; [`Error::Conflict`] for a template that somebody else has.
+    pub(crate) async fn publish_of_source(
+        &self,
+        caller: Caller<'_>,
+        files: Files,
+        channel: &str,
+        (origin, take_over): (Origin, &[String]),
+        now: Timestamp,
+    ) -> Result<TemplateVersion, Error> {
+        let _turn = self.publishing.lock().await;
+        let name = catalog::name_of(&files);
+        if !take_over.contains(&name)
+            && let Some(holder) = self.other_holder(&name, &origin.source).await?
+        {
+            return Err(Error::Conflict(format!(
+                "{holder}: give it another name, or have an administrator let the source take {name:?} over \
+                 (`vctl template source add {} .. --take-over {name}`)",
+                origin.source
+            )));
+        }
+        self.publish_from(caller, files, channel, Some(origin), now).await
+    }
+
+    /// The same of files that came from somewhere, for who has the turn.
     ///
     /// # Errors
     /// As [`Registry::publish`].
-    pub(crate) async fn publish_from(
+    async fn publish_from(
         &self,
         caller: Caller<'_>,
         files: Files,
@@ -259,7 +289,7 @@ impl Registry {
 
     /// Who has a template of this name besides a template source, for people: who publishes a newer version of it decides what everybody
     /// gets.
-    pub(crate) async fn other_holder(&self, name: &str, source: &str) -> Result<Option<String>, Error> {
+    async fn other_holder(&self, name: &str, source: &str) -> Result<Option<String>, Error> {
         if self.catalog.all()?.contains_key(name) {
             return Ok(Some("the server has a template of that name itself".to_owned()));
         }

@@ -1,5 +1,7 @@
 //! Snapshots, restorations and backups through the REST API.
 
+mod races;
+
 use std::{sync::atomic::Ordering, time::Duration};
 
 use axum::body::Body;

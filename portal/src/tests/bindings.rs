@@ -8,7 +8,7 @@ use tokio::{
 };
 use vctl_api::rest::JobState;
 
-use crate::testing::World;
+use crate::{ports::PortError, testing::World};
 
 const TEMPLATE: &str =
     "bindings:\n  - name: api\n    kind: http\n    mocked: {host: stand-in, port: 8080, secret: stand-in}\n";
@@ -64,6 +64,10 @@ async fn resources_are_kept_asked_and_forgotten_and_their_passwords_not_shown() 
     let private = json!({"name": "private", "kind": "http", "host": "h", "tls": true, "caBundle": pem});
     let (status, added) = world.call("POST", "/api/v1/resources", Some(private)).await;
     assert_eq!((status, &added["caBundle"]), (StatusCode::CREATED, &pem.clone().into()), "{added}");
+    let (_, audit) = world.call("GET", "/api/v1/audit?action=resource.add", None).await;
+    let told = |i: usize| &audit["items"][i]["detail"]["caBundle"];
+    let fingerprint = hex::encode(ring::digest::digest(&ring::digest::SHA256, pem.as_bytes()));
+    assert_eq!((told(0), told(1)), (&format!("sha256:{fingerprint}").into(), &Value::Null), "{audit}");
     for wrong in [
         json!({"name": "A B", "kind": "http", "host": "h"}),
         json!({"name": "a", "kind": "http", "host": "h h"}),
@@ -118,6 +122,8 @@ async fn one_manifest_serves_stand_ins_and_real_resources() {
     assert_eq!((&environment["kind"], &environment["bindings"]["api"]), (&"real".into(), &"billing".into()));
     let (status, problem) = world.call("DELETE", "/api/v1/resources/billing", None).await;
     assert_eq!((status, &problem["type"]), (StatusCode::CONFLICT, &"conflict".into()), "{problem}");
+    let detail = problem["detail"].as_str().expect("detail");
+    assert!(detail.contains("real is bound to it: delete it first") && !detail.contains("vctl set"), "{problem}");
     world.tasks.stop();
 }
 
@@ -164,7 +170,11 @@ async fn a_parameter_names_a_resource_whose_facts_manifests_get() {
     // What it names stays; another one is asked first.
     let (status, problem) = world.call("DELETE", "/api/v1/resources/billing", None).await;
     assert_eq!(status, StatusCode::CONFLICT, "{problem}");
-    assert!(problem["detail"].as_str().expect("detail").contains("is used by e"), "{problem}");
+    let detail = problem["detail"].as_str().expect("detail");
+    assert!(
+        detail.contains("name another one first (`vctl set e api=OTHER`)") && !detail.contains("delete"),
+        "{problem}"
+    );
     add(&world, port, "wr0ng").await;
     let update = async |parameters: Value| {
         let body = json!({ "parameters": parameters });
@@ -183,5 +193,61 @@ async fn a_parameter_names_a_resource_whose_facts_manifests_get() {
     assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
     assert_eq!(objects(), ["ConfigMap/search", "ConfigMap/user", "Secret/binding-api", "Secret/binding-search-2"]);
     assert_eq!(world.call("DELETE", "/api/v1/resources/orders", None).await.0, StatusCode::OK, "nobody names it");
+    world.tasks.stop();
+}
+
+#[tokio::test]
+async fn what_a_project_allows_no_more_is_not_delivered_anew() {
+    let world = World::new();
+    template(&world);
+    world.template_with("named", "1.0.0", REFERENCES, &[("user.yaml", REFERRING)]);
+    world.portal.start();
+    let port = server(&world).await;
+    add(&world, port, "s3cret").await;
+    let real = json!({"name": "real", "template": "app", "kind": "real", "bindings": {"api": "billing"}});
+    let naming = json!({"name": "naming", "template": "named", "parameters": {"api": "billing"}});
+    // The last one's job fails: it can be resumed.
+    let mut jobs = Vec::new();
+    for (i, body) in [real, naming].into_iter().enumerate() {
+        if i == 1 {
+            world.planes.state().failures.insert("apply", vec![PortError::Permanent("no".to_owned())]);
+        }
+        let (status, created) = world.call("POST", "/api/v1/environments", Some(body)).await;
+        assert_eq!(status, StatusCode::CREATED, "{created}");
+        jobs.push(world.ended(created["job"].as_str().expect("job")).await);
+    }
+    assert_eq!((jobs[0].state, jobs[1].state), (JobState::Succeeded, JobState::Failed));
+    let other = json!({"name": "other", "kind": "http", "host": "127.0.0.1", "port": port});
+    assert_eq!(world.call("POST", "/api/v1/resources", Some(other)).await.0, StatusCode::CREATED);
+    let allowed = Some(json!({"allowedResources": ["other"]}));
+    assert_eq!(world.call("PUT", "/api/v1/projects/default", allowed).await.0, StatusCode::OK);
+    add(&world, port, "n3w").await;
+
+    let resume = format!("/api/v1/jobs/{}/resume", jobs[1].id);
+    for (path, what) in [
+        ("/api/v1/environments/real/update", "binding \"api\""),
+        ("/api/v1/environments/real/update/preview", "binding \"api\""),
+        (resume.as_str(), "parameter \"api\""),
+    ] {
+        let (status, problem) = world.call("POST", path, Some(json!({}))).await;
+        let kind = problem["type"].as_str();
+        assert_eq!((status, kind), (StatusCode::UNPROCESSABLE_ENTITY, Some("resource-not-allowed")), "{problem}");
+        let detail = problem["detail"].as_str().expect("detail");
+        assert!(detail.starts_with(what) && detail.contains("does not allow resource \"billing\""), "{detail}");
+    }
+    let allowed = Some(json!({"allowedResources": ["other", "billing"]}));
+    assert_eq!(world.call("PUT", "/api/v1/projects/default", allowed).await.0, StatusCode::OK);
+    let update = async || world.call("POST", "/api/v1/environments/real/update", Some(json!({}))).await;
+    let (status, job) = update().await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{job}");
+    world.ended(job["id"].as_str().expect("job")).await;
+
+    // Nor what is for other projects from now on.
+    assert_eq!(world.call("POST", "/api/v1/projects", Some(json!({"name": "b"}))).await.0, StatusCode::CREATED);
+    let moved = json!({"name": "billing", "kind": "http", "host": "127.0.0.1", "port": port, "projects": ["b"]});
+    assert_eq!(world.call("POST", "/api/v1/resources", Some(moved)).await.0, StatusCode::CREATED);
+    let (status, problem) = update().await;
+    assert_eq!((status, &problem["type"]), (StatusCode::UNPROCESSABLE_ENTITY, &"invalid-binding".into()), "{problem}");
+    assert!(problem["detail"].as_str().expect("detail").contains("no resource \"billing\" for project"), "{problem}");
     world.tasks.stop();
 }

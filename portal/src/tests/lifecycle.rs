@@ -6,10 +6,12 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use vctl_api::rest::{JobState, Phase};
+use vctl_machinery::requests::Requests;
 
 use crate::{
-    documents::EnvironmentDoc,
+    documents::{EnvironmentDoc, JobDoc},
     due,
+    jobs::work::Work,
     ports::{PortError, Readiness, UnreadyPod},
     testing::World,
 };
@@ -262,4 +264,63 @@ async fn times_are_watched_by_a_task_also_after_a_restart() {
     until(&world, |e| e["status"] == 404).await;
     assert!(actions(&world).await.contains(&"environment.expires-soon".to_owned()));
     world.tasks.stop();
+}
+
+#[tokio::test]
+async fn what_may_be_awake_already_is_resumed_within_the_quota() {
+    let world = World::new();
+    world.portal.start();
+    ready(&world, json!({"name": "env", "template": "blank"})).await;
+    let quota = Some(json!({"quota": {"awake": 1, "cpu": "1"}}));
+    assert_eq!(world.call("PUT", "/api/v1/projects/default", quota).await.0, StatusCode::OK);
+    world.planes.state().requested.insert("env".to_owned(), Requests { cpu: 1000, ..Requests::NONE });
+    act(&world, "sleep").await;
+    // It is not woken, and does not go to sleep again.
+    let full = || PortError::Permanent("the disk is full".to_owned());
+    world.planes.state().failures.insert("readiness", vec![full()]);
+    world.planes.state().failures.insert("sleep", vec![full()]);
+    let job = act(&world, "wake").await;
+    assert_eq!(job["state"], "failed");
+    let environment = until(&world, |e| e["phase"] == "Failed").await;
+    assert!(environment["message"].as_str().expect("text").contains("it may be awake"), "{environment}");
+    let (_, usage) = world.call("GET", "/api/v1/projects/default/usage", None).await;
+    assert_eq!(usage["used"]["awake"], 1, "{usage}");
+
+    let path = format!("/api/v1/jobs/{}/resume", job["id"].as_str().expect("id"));
+    let (status, resumed) = world.call("POST", &path, None).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{resumed}");
+    assert_eq!(world.ended(resumed["id"].as_str().expect("id")).await.state, JobState::Succeeded);
+    until(&world, |e| e["phase"] == "Ready").await;
+    assert!(world.planes.state().asleep.is_empty());
+    world.tasks.stop();
+}
+
+#[tokio::test]
+async fn what_was_put_to_sleep_again_by_an_end_that_was_not_written_is_woken() {
+    let world = World::at_fixed_time();
+    let create = world.create("env", "blank").await;
+    world.run_job(&create).await;
+    for what in ["sleep", "wake"] {
+        let (status, job) = world.call("POST", &format!("/api/v1/environments/env/{what}"), Some(json!({}))).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{job}");
+        let id = job["id"].as_str().expect("id");
+        if what == "wake" {
+            // An attempt that came as far as waiting, and ended: of that only the first part was done.
+            let inner = world.portal.inner();
+            let known = inner.environments.documents.get::<JobDoc>(id).await.expect("read").expect("job");
+            let config = inner.config.jobs.clone();
+            let work = Work::claim(inner.environments.clone(), config, "gone", known).await.expect("claim");
+            let work = work.expect("claimed");
+            for step in 0..2 {
+                assert!(work.begin(step).await.expect("ours"));
+                work.done(step, "").await.expect("ours");
+            }
+            work.settle().await.expect("written");
+            assert!(world.planes.state().asleep.contains("env"));
+        }
+        let job = world.run_job(id).await;
+        assert_eq!(job.state, JobState::Succeeded, "{}", job.error);
+    }
+    assert_eq!(phase(&world).await, Phase::Ready);
+    assert!(world.planes.state().asleep.is_empty(), "what is Ready is awake");
 }

@@ -8,7 +8,7 @@ use vctl_api::rest::{JobState, Phase};
 
 use crate::{
     documents::{JobDoc, Stored},
-    jobs::{failure::Failure, sleep, wake, work::Work},
+    jobs::{failure::Failure, runner::Runner, sleep, wake, work::Work},
     ports::PortError,
     testing::World,
 };
@@ -67,7 +67,11 @@ async fn progress_is_written_when_a_step_takes_long_and_not_made_again() {
     let calls = world.planes.calls.load(Ordering::SeqCst);
     let job = world.run_job(&woken).await;
     assert_eq!((job.state, job.attempt), (JobState::Succeeded, 2));
-    assert_eq!(world.planes.calls.load(Ordering::SeqCst), calls + 1, "only the last step was made again");
+    assert_eq!(
+        world.planes.calls.load(Ordering::SeqCst),
+        calls + 2,
+        "only the last step was made again, and before it what makes sure that it is awake"
+    );
 }
 
 #[tokio::test]
@@ -91,6 +95,33 @@ async fn a_job_that_does_not_take_long_is_written_when_it_is_claimed_and_when_it
     let job = stored(&world, &id).await.value;
     assert_eq!(states(&job), [JobState::Succeeded]);
     assert_eq!((job.log.len(), job.steps[0].message.as_str()), (1, "nothing of it runs"));
+}
+
+#[tokio::test]
+async fn what_is_written_already_is_not_written_again_by_the_news_of_it() {
+    let world = ready().await;
+    let id = ask(&world, "sleep").await;
+    let inner = world.portal.inner();
+    let (config, clock) = (inner.config.jobs.clone(), inner.clock.clone());
+    let runner = Runner::new(config, clock, inner.environments.clone(), inner.jobs.clone());
+    let work = claim(&world, "first", &id).await;
+    work.say(0, "1 left: pod default/web").await.expect("said");
+    work.settle().await.expect("written");
+    let written = stored(&world, &id).await.revision;
+    // The lease is much longer. That nothing is written is seen, at the latest, by what is written next.
+    let kept = tokio::time::timeout(Duration::from_millis(200), runner.keep(&work)).await;
+    assert!(kept.is_err(), "{kept:?}");
+    assert_eq!(stored(&world, &id).await.revision, written);
+    work.say(0, "nothing left").await.expect("said");
+    let news = async {
+        while stored(&world, &id).await.value.log.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        lost = runner.keep(&work) => panic!("{lost}"),
+        written = tokio::time::timeout(Duration::from_secs(20), news) => assert!(written.is_ok(), "news is written"),
+    }
 }
 
 #[tokio::test]

@@ -134,7 +134,8 @@ async fn nobody_publishes_a_yanked_version_again() {
         .into_iter()
         .collect();
     let origin = Origin { source: "team".to_owned(), commit: "c".to_owned() };
-    let again = registry.publish_from(caller, files, "stable", Some(origin), world.clock.now()).await;
+    let take_over = ["app".to_owned()];
+    let again = registry.publish_of_source(caller, files, "stable", (origin, &take_over), world.clock.now()).await;
     assert!(matches!(&again, Err(Error::Conflict(why)) if why.contains("yanked")), "{again:?}");
     let (_, template) = world.call("GET", "/api/v1/templates/app", None).await;
     assert_eq!(template["version"], "1.0.0");

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     documents::{Stored, decode, put, remove},
     error::Error,
+    timetable,
 };
 
 /// Waits before the second try and those after it, in units (seconds): about a day in all.
@@ -30,7 +31,7 @@ const PARALLEL: usize = 8;
 const KEEP: usize = 50;
 /// Pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
-/// The clock is looked at so often at least: it may have been set.
+/// While something is to come the clock is looked at so often at least: it may have been set.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A delivery that is not at its end.
@@ -107,8 +108,9 @@ impl Webhooks {
             // Whoever is done wakes this.
             let free_turn = busy.len() < PARALLEL;
             let waiting = open.values().filter(|d| free_turn && !busy.contains(&d.webhook)).map(|d| d.at).min();
-            let pause = waiting.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
-            let pause = pause.unwrap_or(LONGEST_PAUSE).clamp(Duration::from_millis(1), LONGEST_PAUSE);
+            // Where nothing waits for a time, there is no timer.
+            let pause = waiting.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(LONGEST_PAUSE));
+            let pause = pause.map(|pause| pause.clamp(Duration::from_millis(1), LONGEST_PAUSE));
             tokio::select! {
                 events = watch.next() => {
                     // Too slow, or history is gone: the list tells the rest.
@@ -120,7 +122,7 @@ impl Webhooks {
                 Some(webhook) = free.recv() => {
                     busy.remove(&webhook);
                 }
-                () = tokio::time::sleep(pause) => {}
+                () = timetable::wait(pause) => {}
             }
         }
     }

@@ -61,7 +61,8 @@ impl Counted {
     }
 }
 
-pub(super) fn is_awake(environment: &EnvironmentDoc) -> bool {
+/// Whether an environment counts as awake.
+pub(crate) fn is_awake(environment: &EnvironmentDoc) -> bool {
     environment.phase != Phase::Sleeping
 }
 

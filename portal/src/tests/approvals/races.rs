@@ -107,7 +107,7 @@ async fn what_was_approved_is_carried_out_after_a_crash_once() {
 #[tokio::test]
 async fn who_may_not_decide_any_more_has_not_decided() {
     let place = Place::new().await;
-    place.rule("all", json!({"approvals": 2})).await;
+    place.rule("all", json!({"approvals": 3})).await;
     let id = place.held("a").await;
     let (_, first) = place.step(&place.lead, &id, "approve", json!({})).await;
     assert_eq!(first["state"], "Pending", "{first}");
@@ -127,7 +127,19 @@ async fn who_may_not_decide_any_more_has_not_decided() {
     // Back again, they can say what they think of it now.
     project(&[dev, lead]).await;
     let (_, both) = place.step(&place.lead, &id, "approve", json!({})).await;
-    assert_eq!(both["state"], "Approved", "{both}");
+    assert_eq!((both["state"].as_str(), both["message"].as_str()), (Some("Pending"), Some("")), "{both}");
+    let (_, trail) = place.world.call("GET", "/api/v1/audit?action=approval.approve", None).await;
+    let told: Vec<&Value> = (0..3).map(|i| &trail["items"][i]["detail"]["noLongerCounted"]).collect();
+    assert_eq!(told, [&Value::Null, &json!(["lead@example.com"]), &Value::Null], "newest first: {trail}");
+
+    // What it says of somebody is over when it is granted, also without them.
+    project(&[member("dev", "developer")]).await;
+    let (_, again) = place.step(&place.admin, &id, "approve", json!({})).await;
+    assert!(again["message"].as_str().expect("text").contains("approvals of lead@example.com"), "{again}");
+    project(&[member("dev", "developer"), member("third", "maintainer")]).await;
+    let third = place.world.sign_in("third", &[]).await;
+    let (_, granted) = place.step(&third, &id, "approve", json!({})).await;
+    assert_eq!((granted["state"].as_str(), granted["message"].as_str()), (Some("Approved"), Some("")), "{granted}");
 }
 
 #[tokio::test]
