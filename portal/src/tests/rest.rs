@@ -1,5 +1,6 @@
 //! What holds for the whole REST API: its OpenAPI document, pages, entity tags, idempotency keys, and the form of errors.
 
+mod browsers;
 mod races;
 mod requests;
 mod streams;

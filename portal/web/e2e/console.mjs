@@ -8,7 +8,7 @@ import { administer, audit } from "./administer.mjs";
 import { COLOURS, MARKUP, drive } from "./browser.mjs";
 import * as daily from "./daily.mjs";
 import { api, lifecycle, releases, usage } from "./lifecycle.mjs";
-import { unframed } from "./safety.mjs";
+import { harmless, unframed } from "./safety.mjs";
 import { twoPeople } from "./two-people.mjs";
 
 const link = process.env.VCTL_LINK;
@@ -152,6 +152,7 @@ await part("two-people", async () => {
 await part("lifecycle", () => lifecycle({ page, origin, checked }));
 await part("rest", () => daily.rest({ page, origin }));
 await part("version", () => daily.version({ page, origin }));
+await part("jobs", () => daily.jobs({ page, origin, checked }));
 await part("logs", () => daily.logs({ page, origin, out, checked }));
 await part("rules", () => daily.rules({ page, origin, checked }));
 await part("objects", () => daily.objects({ page, origin, checked }));
@@ -237,6 +238,19 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
   }
 }
 
+// People can write markup wherever they like, and the server could pass on anything: it stays text.
+await part("hostile", async () => {
+  const { context: other, page: view } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: state });
+  const request = await page.evaluate(async () => {
+    const { csrfToken } = await (await fetch("/api/v1/session")).json();
+    const headers = { "content-type": "application/json", "x-csrf-token": csrfToken };
+    return (await (await fetch("/api/v1/break-glass", { method: "POST", headers, body: JSON.stringify({ project: "default", role: "admin", period: "1h", reason: "to be seen" }) })).json()).id;
+  });
+  const wanted = new Set(["environments", "environments-table", "environment", "activity", "update", "account", "admin-users", "admin-teams", "admin-roles", "admin-platform", "admin-resources", "admin-approval-rules", "admin-webhooks", "templates", "projects", "jobs", "job", "audit", "workers"]);
+  const pages = [...PAGES.filter(([label]) => wanted.has(label)), ["create", "/create?template=note"], ["approval", `/approvals?view=all&id=${request}`]];
+  await harmless({ page: view, origin, pages, names: ["console-test", "noted", "note", "blank", "team-x"], harmed });
+  await other.close();
+});
 await part("framed", () => unframed({ open, origin, storageState: state, paths: ["/", "/create", "/environments/console-test", "/admin/users", "/approvals", "/login", "/nothing-here"] }));
 
 // Ten thousand environments: what is not in sight is not in the document.

@@ -1,4 +1,4 @@
-// What people do all day: sleep, wake, extend, another version, logs, rules, webhooks, quotas, objects that go.
+// What people do all day: sleep, wake, extend, another version, jobs that hang, logs, rules, webhooks, quotas, objects that go.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,6 +46,70 @@ export async function version({ page, origin }) {
   await page.getByRole("button", { name: "Create environment" }).click();
   await page.waitForURL(`${origin}/environments/pinned`);
   assert.equal((await api(page, "GET", "/api/v1/environments/pinned")).body.templateVersion, "1.0.0");
+}
+
+const STUCK = {
+  files: {
+    "template.yaml": "apiVersion: vctl.dev/v1\nkind: Template\nname: stuck\nversion: 1.0.0\ntitle: never ready\n",
+    "manifests/all.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: stuck}\nspec:\n  selector: {matchLabels: {app: stuck}}\n  template:\n    metadata: {labels: {app: stuck}}\n    spec:\n      nodeSelector: {there-is: none}\n      containers: [{name: stuck, image: \"stuck:1\"}]\n",
+  },
+};
+
+/** A job that hangs is stopped, and begun anew; lists of jobs are the server's work. */
+export async function jobs({ page, origin, checked }) {
+  assert.equal((await api(page, "POST", "/api/v1/templates", STUCK)).status, 201);
+  const { body: made } = await api(page, "POST", "/api/v1/environments", { name: "stuck", template: "stuck" });
+  await page.goto(`${origin}/jobs/${made.job}`);
+  await state(page, "Running").waitFor();
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Cancel job" }).click();
+  await dialog.getByRole("button", { name: "Cancel job" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await state(page, "Cancelled").waitFor();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.waitForURL((url) => url.pathname.startsWith("/jobs/") && !url.pathname.endsWith(made.job));
+  await page.getByRole("button", { name: "Cancel job" }).waitFor();
+  // The old one says why it is not begun again.
+  const resumed = new URL(page.url()).pathname.split("/").at(-1);
+  await page.goto(`${origin}/jobs/${made.job}`);
+  const again = page.getByRole("button", { name: "Resume" });
+  await page.getByText("something else was asked for since").first().waitFor({ state: "attached" });
+  assert.equal(await again.getAttribute("aria-disabled"), "true");
+  assert.equal((await api(page, "POST", `/api/v1/jobs/${resumed}/cancel`, {})).status, 200);
+  assert.equal((await api(page, "DELETE", "/api/v1/environments/stuck")).status, 202);
+
+  // Filters, search and order are asked of the server, page after page.
+  const asked = [];
+  await page.route("**/api/v1/jobs?*", (route) => {
+    const url = new URL(route.request().url());
+    asked.push(url.searchParams);
+    url.searchParams.set("limit", "3");
+    return route.continue({ url: url.href });
+  });
+  await page.goto(`${origin}/jobs`);
+  const table = page.getByRole("table", { name: "Jobs" });
+  await page.waitForFunction(() => /^\d+ jobs$/.test(document.querySelector(".table-foot")?.textContent ?? ""));
+  // Not by the page: what it asks for is changed on the way.
+  const all = (await (await page.request.get(`${origin}/api/v1/jobs?limit=1000`)).json()).items;
+  assert(all.length > 6, `${all.length} jobs`);
+  assert(asked.filter((each) => each.has("cursor")).length >= 2, "it was read to its end");
+  await page.waitForFunction((count) => document.querySelector(".table-foot")?.textContent === `${count} jobs`, all.length);
+  await page.getByRole("combobox", { name: "State" }).selectOption("cancelled");
+  await page.waitForFunction(() => [...document.querySelectorAll("[role=row].td .state")].every((each) => each.textContent === "Cancelled"));
+  await table.getByRole("link", { name: "stuck" }).first().waitFor();
+  await page.getByRole("combobox", { name: "State" }).selectOption("");
+  await page.getByRole("searchbox", { name: "Find jobs" }).fill("noted");
+  await page.waitForFunction(() => [...document.querySelectorAll("[role=row].td a")].every((each) => each.textContent === "noted"));
+  await page.getByRole("searchbox", { name: "Find jobs" }).fill("");
+  await table.getByRole("columnheader", { name: "Environment" }).getByRole("button").click();
+  await page.waitForFunction(() => {
+    const names = [...document.querySelectorAll("[role=row].td a")].map((each) => each.textContent);
+    return names.length > 3 && names.every((name, i) => i === 0 || names[i - 1] <= name);
+  });
+  const has = (key, value) => asked.some((each) => each.get(key) === value);
+  assert(has("state", "cancelled") && has("q", "noted") && has("sort", "environment"), asked.join("\n"));
+  await checked(page, "jobs-sorted");
+  await page.unroute("**/api/v1/jobs?*");
 }
 
 /** Logs of several pods, searched, saved, and of the container before. The simulated worker has none: what a worker says is made up here. */

@@ -31,7 +31,7 @@ pub(crate) fn drive(script: &str, variables: &[(&str, &str)], platform: &Platfor
 }
 
 /// Sign-in by link, an environment made and seen to become ready, the resource explorer, an edit, the kubeconfig as a file; projects, teams, roles,
-/// API keys; two who edit one thing; sleep, logs, rules; an update and the way back; releases of Helm; texts that would do harm as markup wherever people write; every page at two widths in two colour schemes without a serious finding of axe-core or a violation of the page's policy; 10,000 environments.
+/// API keys; two who edit one thing; jobs, logs, rules; an update and the way back; releases of Helm; texts that would do harm as markup wherever people write; every page at two widths in two colour schemes without a serious finding of axe-core or a violation of the page's policy; 10,000 environments.
 /// Screenshots and figures are in `target/console`.
 #[test]
 fn a_person_works_with_the_console() -> Result<()> {
