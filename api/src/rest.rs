@@ -477,6 +477,12 @@ pub struct Page<T> {
     /// Pass as `?cursor=` for the items that follow; none on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// How many items match, on this page and all others; not said of lists that are read further and further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// How many items that match have which value, by field, where `?counts=` asks for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// An error as `application/problem+json` (RFC 9457).

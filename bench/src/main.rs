@@ -5,6 +5,7 @@
 mod api;
 mod audit;
 mod clients;
+mod console;
 mod creates;
 mod environments;
 mod etcd;
@@ -31,6 +32,9 @@ use clap::{Parser, Subcommand};
 
 /// Clients of the figures about creates.
 const CLIENTS: [usize; 2] = [16, 64];
+
+/// Environments of the figures of lists and of the console.
+const MANY: u32 = 10_000;
 
 #[derive(Parser)]
 #[command(about = "Measures a vctl platform")]
@@ -68,7 +72,13 @@ enum Command {
     /// Lists of the REST API with many environments.
     Rest {
         /// Environments to create.
-        #[arg(long, default_value_t = 10_000)]
+        #[arg(long, default_value_t = MANY)]
+        count: u32,
+    },
+    /// The web console in Chromium, beside many environments.
+    Console {
+        /// Environments to create.
+        #[arg(long, default_value_t = MANY)]
         count: u32,
     },
     /// An API server, ours or any other: creates, reads, lists, watches. It makes (and empties) the namespace `bench`.
@@ -120,7 +130,14 @@ async fn main() -> Result<()> {
         Command::Memory { count } => memory::run(count).await,
         Command::Pods { count } => pods::run(count).await,
         Command::Fleet { count } => fleet::run(count).await,
-        Command::Rest { count } => rest::run(count).await,
+        Command::Rest { count } => {
+            let (platform, rest) = rest::environments(count).await?;
+            rest::run(&platform, &rest, count).await
+        }
+        Command::Console { count } => {
+            let (platform, _) = rest::environments(count).await?;
+            console::run(&platform, count)
+        }
         Command::Api { kubeconfig, server_pid, peers, seconds, only, clients } => {
             let plan = peers::Plan { seconds, peers, pid: server_pid, parts: only, clients };
             let Some(kubeconfig) = kubeconfig else { return peers::ours(plan).await };
@@ -138,7 +155,9 @@ async fn main() -> Result<()> {
             jobs::run(1000, 8).await?;
             audit::run(3).await?;
             fleet::run(2000).await?;
-            rest::run(10_000).await
+            let (platform, rest) = rest::environments(MANY).await?;
+            rest::run(&platform, &rest, MANY).await?;
+            console::run(&platform, MANY)
         }
     }
 }

@@ -15,8 +15,8 @@ const WARM: usize = 20;
 /// Requests of a figure.
 const ASKED: usize = 500;
 
-/// `count` environments, and what the lists of the console and of programs take then, one after the other on one connection.
-pub(crate) async fn run(count: u32) -> Result<()> {
+/// A platform with `count` environments, `env-00000` and so on, which are all ready.
+pub(crate) async fn environments(count: u32) -> Result<(Platform, Rest)> {
     let platform = Platform::start(Workers::Simulated)?;
     let rest = Rest::new(&platform)?;
     let begun = Instant::now();
@@ -27,10 +27,17 @@ pub(crate) async fn run(count: u32) -> Result<()> {
     creates.buffer_unordered(AT_A_TIME).try_collect::<Vec<()>>().await?;
     ready(&rest, count as usize).await?;
     println!("{count} environments, until all are ready: {:.1} s", begun.elapsed().as_secs_f64());
+    Ok((platform, rest))
+}
+
+/// What the lists of the console and of programs take beside `count` environments, one after the other on one connection.
+pub(crate) async fn run(platform: &Platform, rest: &Rest, count: u32) -> Result<()> {
     let middle = count / 2;
     for (what, query, times) in [
         ("the first 100", "?limit=100".to_owned(), ASKED),
         ("the newest 100", "?limit=100&sort=-createdAt".to_owned(), ASKED),
+        ("100 in the middle", format!("?limit=100&offset={middle}"), ASKED),
+        ("how many, by phase and template", "?limit=1&counts=phase&counts=template".to_owned(), ASKED),
         (
             "100 that are Ready, of one template, by owner",
             "?limit=100&phase=Ready&template=blank&sort=owner".to_owned(),

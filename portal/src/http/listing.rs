@@ -1,10 +1,14 @@
 //! Lists: pages with cursors, filters and sorting, one way for all of them.
 //!
 //! A page begins after the last item of the one before, by the value that the list is sorted by and the item's own name. So pages are
-//! stable while others write: nothing that stays where it is comes twice or is left out.
+//! stable while others write: nothing that stays where it is comes twice or is left out. Who shows a window of a list that is sorted and
+//! filtered here, and hears of every change, says how many items come before it (`offset`) instead.
 
+mod around;
 mod cursor;
 mod kinds;
+
+use std::collections::BTreeMap;
 
 use axum::extract::{FromRequestParts, Query, rejection::QueryRejection};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts};
@@ -13,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vctl_api::rest::Page;
 
-use self::cursor::Cursor;
+use self::{around::Around, cursor::Cursor};
 use super::{
     body::{Tagged, tagged},
     openapi::describe::{Gives, Operation, Takes},
@@ -80,6 +84,8 @@ pub(super) struct Listing<T: Listed> {
     column: usize,
     down: bool,
     after: Option<Cursor>,
+    offset: usize,
+    counted: Vec<&'static Column<T>>,
     filters: Vec<Filter<T>>,
     text: Option<String>,
     uri: Uri,
@@ -107,6 +113,8 @@ impl<T: Listed> Listing<T> {
         let limit = value("limit").map(limit).transpose()?.or(T::USUAL);
         let (column, down) = value("sort").map_or(Ok((0, T::NEWEST_FIRST)), order::<T>)?;
         let after = value("cursor").map(|text| Cursor::read(text, T::COLUMNS[column].name, down)).transpose()?;
+        let offset = value("offset").map_or(Ok(0), offset)?;
+        let counted = around::wanted::<T>(pairs)?;
         let text = value("q").filter(|q| !q.is_empty());
         if text.is_some_and(|text| text.chars().count() > TEXT_LIMIT) {
             return Err(Error::BadRequest(format!("q is a text of at most {TEXT_LIMIT} characters")));
@@ -117,7 +125,8 @@ impl<T: Listed> Listing<T> {
             Some((column.of, wanted))
         });
         let filters = filters.collect();
-        Ok(Self { limit, column, down, after, filters, text, uri: Uri::default(), headers: HeaderMap::new() })
+        let (uri, headers) = (Uri::default(), HeaderMap::new());
+        Ok(Self { limit, column, down, after, offset, counted, filters, text, uri, headers })
     }
 
     fn wanted(&self, item: &T) -> bool {
@@ -132,11 +141,12 @@ impl<T: Listed> Listing<T> {
         self.filters.iter().all(|(of, wanted)| is(of(item), wanted)) && self.text.as_ref().is_none_or(has)
     }
 
-    /// The items of this page, and where the next one begins.
-    pub(super) fn select(&self, items: Vec<T>) -> (Vec<T>, Option<String>) {
+    /// The items of this page, and what it says of the others.
+    pub(super) fn select(&self, items: Vec<T>) -> (Vec<T>, Around) {
         let (by, unique) = (T::COLUMNS[self.column].of, T::COLUMNS[0].of);
         let mut found: Vec<((Cell, Cell), T)> =
             items.into_iter().filter(|item| self.wanted(item)).map(|item| ((by(&item), unique(&item)), item)).collect();
+        let (total, counts) = (found.len(), around::count(&self.counted, found.iter().map(|(_, item)| item)));
         if let Some(after) = &self.after {
             found.retain(|(key, _)| {
                 let order = (&key.0, &key.1).cmp(&(&after.value, &after.name));
@@ -144,6 +154,7 @@ impl<T: Listed> Listing<T> {
             });
         }
         found.sort_unstable_by(|(a, _), (b, _)| if self.down { b.cmp(a) } else { a.cmp(b) });
+        found.drain(..self.offset.min(found.len()));
         let more = self.limit.is_some_and(|limit| found.len() > limit);
         found.truncate(self.limit.unwrap_or(usize::MAX));
         let last = found.last().filter(|_| more).map(|((value, name), _)| Cursor {
@@ -152,15 +163,17 @@ impl<T: Listed> Listing<T> {
             value: value.clone(),
             name: name.clone(),
         });
-        (found.into_iter().map(|(_, item)| item).collect(), last.as_ref().map(Cursor::write))
+        let next = last.as_ref().map(Cursor::write);
+        (found.into_iter().map(|(_, item)| item).collect(), Around { next, total, counts })
     }
 
     /// The answer with these items.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn answer<U: Serialize>(&self, items: Vec<U>, next: Option<String>) -> Result<Paged<U>, Error> {
-        paged(&Page { items, next }, &self.uri, &self.headers)
+    pub(super) fn answer<U: Serialize>(&self, items: Vec<U>, around: Around) -> Result<Paged<U>, Error> {
+        let Around { next, total, counts } = around;
+        paged(&Page { items, next, total: u64::try_from(total).ok(), counts }, &self.uri, &self.headers)
     }
 
     /// Selects and answers.
@@ -171,14 +184,19 @@ impl<T: Listed> Listing<T> {
     where
         T: Serialize,
     {
-        let (items, next) = self.select(items);
-        self.answer(items, next)
+        let (items, around) = self.select(items);
+        self.answer(items, around)
     }
 }
 
 fn limit(text: &str) -> Result<usize, Error> {
     let limit = text.parse().ok().filter(|limit| (1..=LIMIT).contains(limit));
     limit.ok_or_else(|| Error::BadRequest(format!("limit is a number from 1 to {LIMIT}, not {:?}", shown(text))))
+}
+
+fn offset(text: &str) -> Result<usize, Error> {
+    let offset = text.parse::<u32>().ok().and_then(|offset| usize::try_from(offset).ok());
+    offset.ok_or_else(|| Error::BadRequest(format!("offset is a number from 0 to {}, not {:?}", u32::MAX, shown(text))))
 }
 
 /// `name`, or `-name` for the other way round.
@@ -205,6 +223,14 @@ impl<T: Listed> Takes for Listing<T> {
         operation.parameter("query", "limit", &text, json!({"type": "integer", "minimum": 1, "maximum": LIMIT}));
         let text = "The `next` of the page before. Only with the same `sort`.";
         operation.parameter("query", "cursor", text, json!({"type": "string", "format": "vctl-cursor"}));
+        let text = "Items that are left out before the page, for windows of a list; a `cursor` is stable while others write, this is not.";
+        operation.parameter("query", "offset", text, json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}));
+        let names: Vec<&str> = around::countable::<T>().map(|column| column.name).collect();
+        if !names.is_empty() {
+            let text = "Fields whose values are counted in the answer, over all that match.";
+            let schema = json!({"type": "array", "items": {"type": "string", "enum": names}});
+            operation.parameter("query", "counts", text, schema);
+        }
         let names = T::COLUMNS.iter().flat_map(|c| [c.name.to_owned(), format!("-{}", c.name)]);
         let text = "What it is sorted by; with `-` the other way round.";
         operation.parameter("query", "sort", text, json!({"type": "string", "enum": names.collect::<Vec<_>>()}));
@@ -234,7 +260,7 @@ impl Place {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn page<T: Serialize>(&self, items: Vec<T>, next: Option<String>) -> Result<Paged<T>, Error> {
-        paged(&Page { items, next }, &self.uri, &self.headers)
+        paged(&Page { items, next, total: None, counts: BTreeMap::new() }, &self.uri, &self.headers)
     }
 }
 
@@ -257,7 +283,7 @@ fn paged<T: Serialize>(page: &Page<T>, uri: &Uri, headers: &HeaderMap) -> Result
     if let Some(next) = &page.next {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        query.extend_pairs(pairs.filter(|(name, _)| name != "cursor" && name != "after"));
+        query.extend_pairs(pairs.filter(|(name, _)| !["cursor", "after", "offset"].contains(&&**name)));
         query.append_pair("cursor", next);
         let link = format!("<{}?{}>; rel=\"next\"", uri.path(), query.finish());
         let link = HeaderValue::from_str(&link).map_err(|e| Error::Internal(e.to_string()))?;
@@ -321,6 +347,22 @@ mod tests {
     }
 
     #[test]
+    fn a_window_begins_where_it_says_and_knows_of_the_rest() {
+        assert_eq!(names("limit=2&offset=1"), "bc");
+        assert_eq!(names("sort=-name&offset=4"), "a");
+        assert_eq!(names("offset=5"), "");
+        let (_, around) = listing("limit=1&q=b&counts=size&counts=name").expect("a listing").select(ITEMS.to_vec());
+        assert_eq!((around.total, around.next), (1, None));
+        let (_, around) = listing("limit=1&offset=1&counts=size").expect("a listing").select(ITEMS.to_vec());
+        assert!(around.next.is_some());
+        let sizes = [("1", 1), ("2", 3), ("3", 1)].map(|(size, count)| (size.to_owned(), count));
+        assert_eq!(around.counts, [("size".to_owned(), sizes.into())].into());
+        for wrong in ["offset=-1", "offset=x", "counts=colour", "counts="] {
+            assert!(matches!(listing(wrong), Err(Error::BadRequest(_))), "{wrong}");
+        }
+    }
+
+    #[test]
     fn pages_are_stable_while_others_write() {
         let mut items = ITEMS.to_vec();
         let (first, next) = listing("sort=size&limit=2").expect("a listing").select(items.clone());
@@ -328,10 +370,11 @@ mod tests {
         // One that was shown goes, one comes before, one comes after.
         items.retain(|i| i.0 != "a");
         items.extend([Item("0", 0), Item("bb", 2)]);
-        let next = next.expect("more");
+        assert_eq!(next.total, 5);
+        let next = next.next.expect("more");
         let (rest, end) = listing(&format!("sort=size&cursor={next}")).expect("a listing").select(items);
         assert_eq!(rest, [Item("b", 2), Item("bb", 2), Item("c", 2), Item("e", 3)]);
-        assert_eq!(end, None);
+        assert_eq!((end.next, end.total), (None, 6), "all that match, wherever the page begins");
         assert!(listing(&format!("sort=name&cursor={next}")).is_err(), "it belongs to another order");
     }
 }

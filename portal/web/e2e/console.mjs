@@ -7,7 +7,9 @@ import { join } from "node:path";
 import { administer, audit } from "./administer.mjs";
 import { COLOURS, MARKUP, drive } from "./browser.mjs";
 import * as daily from "./daily.mjs";
+import { crowd, firstScripts, painted, scrolled } from "./figures.mjs";
 import { api, lifecycle, releases, usage } from "./lifecycle.mjs";
+import { lists } from "./lists.mjs";
 import { harmless, unframed } from "./safety.mjs";
 import { twoPeople } from "./two-people.mjs";
 
@@ -50,16 +52,11 @@ const [downloaded] = await Promise.all([page.waitForEvent("download"), page.getB
 assert.equal(downloaded.suggestedFilename(), "console-test.kubeconfig");
 await downloaded.saveAs(join(out, "console-test.kubeconfig"));
 
-// Changes come as events: lists that are read again tell nothing here.
-const { body: listed } = await api(page, "GET", "/api/v1/environments");
-await page.route("**/api/v1/environments", (route) => (route.request().method() === "GET" ? route.fulfill({ json: listed }) : route.continue()));
-await page.goto(`${origin}/`);
-await page.getByRole("link", { name: /^console-test/ }).waitFor();
-assert.equal((await api(page, "POST", "/api/v1/environments", { name: "by-event", template: "blank" })).status, 201);
-await page.locator(".card", { hasText: "by-event" }).locator(".state.good", { hasText: "Ready" }).waitFor();
-assert.equal((await api(page, "DELETE", "/api/v1/environments/by-event")).status, 202);
-await page.locator(".card", { hasText: "by-event" }).waitFor({ state: "detached" });
-await page.unroute("**/api/v1/environments");
+await part("lists", async () => {
+  const { context: other, page: view } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: await context.storageState() });
+  await lists({ page: view, origin });
+  await other.close();
+});
 
 // Something to look at, made through the environment's own API with the session of the browser.
 const made = await page.evaluate(async () => {
@@ -241,55 +238,27 @@ for (const [width, height] of [[1440, 900], [360, 740]]) {
 // People can write markup wherever they like, and the server could pass on anything: it stays text.
 await part("hostile", async () => {
   const { context: other, page: view } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: state });
-  const request = await page.evaluate(async () => {
-    const { csrfToken } = await (await fetch("/api/v1/session")).json();
-    const headers = { "content-type": "application/json", "x-csrf-token": csrfToken };
-    return (await (await fetch("/api/v1/break-glass", { method: "POST", headers, body: JSON.stringify({ project: "default", role: "admin", period: "1h", reason: "to be seen" }) })).json()).id;
-  });
-  const wanted = new Set(["environments", "environments-table", "environment", "activity", "update", "account", "admin-users", "admin-teams", "admin-roles", "admin-platform", "admin-resources", "admin-approval-rules", "admin-webhooks", "templates", "projects", "jobs", "job", "audit", "workers"]);
-  const pages = [...PAGES.filter(([label]) => wanted.has(label)), ["create", "/create?template=note"], ["approval", `/approvals?view=all&id=${request}`]];
+  const request = (await api(page, "POST", "/api/v1/break-glass", { project: "default", role: "admin", period: "1h", reason: "to be seen" })).body.id;
+  const wanted = new Set(["environments", "environments-table", "environment", "activity", "update", "account", "admin-users", "admin-teams", "admin-roles", "admin-platform", "admin-resources", "admin-approval-rules", "admin-webhooks", "templates", "projects", "jobs", "job", "audit", "workers", "settings"]);
+  const pages = [...PAGES.filter(([label]) => wanted.has(label)), ["noted", "/environments/noted"], ["create", "/create?template=note"], ["no-job", "/jobs/nothing-here"], ["approval", `/approvals?view=all&id=${request}`]];
   await harmless({ page: view, origin, pages, names: ["console-test", "noted", "note", "blank", "team-x"], harmed });
   await other.close();
 });
 await part("framed", () => unframed({ open, origin, storageState: state, paths: ["/", "/create", "/environments/console-test", "/admin/users", "/approvals", "/login", "/nothing-here"] }));
 
-// Ten thousand environments: what is not in sight is not in the document.
-const { context: crowd, page: crowded } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: state });
-const one = await page.evaluate(async () => (await fetch("/api/v1/environments/console-test")).json());
-const items = Array.from({ length: 10_000 }, (_, i) => ({ ...one, name: `env-${String(i).padStart(5, "0")}`, uid: `uid-${i}` }));
-await crowded.route("**/api/v1/environments", (route) => route.fulfill({ json: { items } }));
+// Ten thousand environments: what is not in sight is neither asked for nor in the document.
 figures.readyMs = ready;
-for (const view of ["table", "cards"]) {
-  await crowded.goto(`${origin}/?view=${view}`);
-  await crowded.getByText("env-00000").waitFor();
-  const measured = await crowded.evaluate(async () => {
-    const box = document.querySelector(".scroll, .card-scroll");
-    const frames = [];
-    let most = 0;
-    let before = performance.now();
-    for (let i = 0; i < 120; i += 1) {
-      box.scrollTop += 900;
-      await new Promise((resolve) => requestAnimationFrame(resolve));
-      const now = performance.now();
-      frames.push(now - before);
-      before = now;
-      most = Math.max(most, document.querySelectorAll("[role=row], .card-place").length);
-    }
-    frames.sort((a, b) => a - b);
-    return { frameP95: Math.round(frames[Math.floor(frames.length * 0.95)] * 10) / 10, rows: most };
-  });
-  assert(measured.rows <= 200, `${view}: ${measured.rows} rows in the document`);
-  figures[view] = measured;
-}
-await crowded.screenshot({ path: join(out, "ten-thousand.png") });
-await crowd.close();
-
-// First contentful paint, warm.
-await page.goto(`${origin}/`);
-await page.getByRole("heading", { name: "Environments", exact: true }).waitFor();
-await page.reload();
-await page.getByRole("heading", { name: "Environments", exact: true }).waitFor();
-figures.firstContentfulPaintMs = await page.evaluate(() => Math.round(performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1));
+await part("ten-thousand", async () => {
+  const { context: many, page: crowded } = await open([origin], { viewport: { width: 1440, height: 900 }, storageState: state });
+  await crowd(crowded, (await api(page, "GET", "/api/v1/environments/console-test")).body, 10_000);
+  for (const view of ["table", "cards"]) figures[view] = await scrolled(crowded, origin, view, 10_000);
+  await crowded.screenshot({ path: join(out, "ten-thousand.png") });
+  await many.close();
+});
+await part("paint", async () => {
+  figures.firstContentfulPaintMs = await painted(page, origin);
+  figures.firstScriptsGzipBytes = await firstScripts(page, origin);
+});
 
 // Deleted by its name, typed; then signed out.
 await page.goto(`${origin}/environments/console-test`);

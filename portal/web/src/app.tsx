@@ -153,7 +153,7 @@ function Side({ session, path }: { session: Session; path: string }) {
   const environments = useQuery(environmentsQuery);
   const mine = useQuery(permissionsQuery({})).data ?? [];
   const waiting = useQuery(waitingQuery);
-  const counts: Record<string, number | string | null | undefined> = { "/": environments.data?.length, "/approvals": waiting.data };
+  const counts: Record<string, number | string | null | undefined> = { "/": environments.data?.total, "/approvals": waiting.data };
   const chosen = useTheme();
   const icon = THEMES.find((each) => each.id === chosen)?.icon ?? "screen";
   return (

@@ -38,7 +38,7 @@ const fn column<T>(name: &'static str, of: fn(&T) -> Cell) -> Column<T> {
 
 impl Listed for Stored<Arc<EnvironmentDoc>> {
     const COLUMNS: &'static [Column<Self>] = &[
-        column("name", |e| Cell::text(e.value.name.as_str())),
+        filter("name", |e| Cell::text(e.value.name.as_str())),
         filter("project", |e| Cell::text(&e.value.project)),
         filter("owner", |e| Cell::text(&e.value.owner)),
         filter("template", |e| Cell::text(&e.value.template)),
@@ -47,6 +47,8 @@ impl Listed for Stored<Arc<EnvironmentDoc>> {
         filter("kind", |e| word(e.value.kind)),
         column("createdAt", |e| Cell::time(e.value.created_at)),
         column("readyAt", |e| time(e.value.ready_at)),
+        column("kubernetesVersion", |e| Cell::text(e.value.kubernetes_version.to_string())),
+        column("message", |e| Cell::text(&e.value.message)),
     ];
 }
 

@@ -1,8 +1,9 @@
 // Server-sent events feed the cache: what has changed is on the screen without asking again.
-import type { QueryClient } from "@tanstack/react-query";
+import { type QueryClient, type QueryKey, hashKey } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
 import type { Pages, Query } from "./paged";
-import type { Change, Environment, Job } from "./types";
+import type { Change, Environment, Job, Page } from "./types";
+import type { WindowPage } from "./window";
 
 export type LiveState = "connecting" | "live" | "lost";
 
@@ -27,14 +28,55 @@ export function useLive(): LiveState {
   );
 }
 
-/** An environment of an event takes the place of the one that is shown; events have no pod counts. */
-export function withEnvironment(list: Environment[] | undefined, changed: Environment): Environment[] | undefined {
-  if (!list) return undefined;
-  const at = list.findIndex((e) => e.name === changed.name);
-  const before = list[at];
-  if (!before) return [...list, changed].sort((a, b) => (a.name < b.name ? -1 : 1));
-  if (before.uid === changed.uid && before.revision > changed.revision) return list;
-  return list.with(at, { ...changed, pods: before.uid === changed.uid ? before.pods : changed.pods });
+/** An environment of an event takes the place of the one that is shown, unless that is newer; events have no pod counts. */
+export function newer(before: Environment, changed: Environment): Environment {
+  if (before.uid === changed.uid && before.revision > changed.revision) return before;
+  return { ...changed, pods: before.uid === changed.uid ? before.pods : changed.pods };
+}
+
+type EnvironmentPages = [QueryKey, WindowPage<Environment> | undefined][];
+const environmentPages = (cache: QueryClient): EnvironmentPages => cache.getQueriesData<WindowPage<Environment>>({ queryKey: ["environments", "page"] });
+
+/** In each page that has it an environment is as the event says, at once; where it belongs now the server is asked. */
+function withEnvironment(cache: QueryClient, changed: Environment): void {
+  for (const [key, page] of environmentPages(cache)) {
+    const at = page?.items.findIndex((each) => each.name === changed.name) ?? -1;
+    const before = page?.items[at];
+    if (!page || !before) continue;
+    const after = newer(before, changed);
+    if (after !== before) cache.setQueryData(key, { ...page, items: page.items.with(at, after) });
+  }
+}
+
+/** An environment that is gone leaves the page that has it; those behind it are moved up when the server was asked. */
+function withoutEnvironment(cache: QueryClient, name: string): void {
+  const has = (page: WindowPage<Environment> | undefined): boolean => page?.items.some((each) => each.name === name) === true;
+  const lists = new Set(environmentPages(cache).flatMap(([key, page]) => (has(page) ? [hashKey([key[2]])] : [])));
+  for (const [key, page] of environmentPages(cache)) {
+    if (!page || !lists.has(hashKey([key[2]]))) continue;
+    cache.setQueryData(key, { ...page, items: page.items.filter((each) => each.name !== name), total: Math.max(0, (page.total ?? 1) - 1) });
+  }
+}
+
+/** When lists of environments were read again because of events, and when they will be; where there are many, others change all the time. */
+const reading = new WeakMap<QueryClient, { at: number; timer?: ReturnType<typeof setTimeout> }>();
+const MANY = 1000;
+
+/** Reads what is in sight of environments again, at once or a while after the last time: how many there are, and in which order, the server says. */
+function readAgain(cache: QueryClient): void {
+  const last = reading.get(cache);
+  if (last?.timer !== undefined) return;
+  const total = cache.getQueryData<Page<Environment>>(["environments", "summary"])?.total ?? 0;
+  const due = (last?.at ?? -Infinity) + (total > MANY ? 5_000 : 1_000);
+  const read = (): void => {
+    reading.set(cache, { at: Date.now() });
+    // Pages that nobody looks at wait until somebody does.
+    const unseen = typeof document !== "undefined" && document.hidden;
+    void cache.invalidateQueries({ queryKey: ["environments"], refetchType: unseen ? "none" : "active" });
+  };
+  const wait = due - Date.now();
+  if (wait <= 0) read();
+  else reading.set(cache, { at: last?.at ?? 0, timer: setTimeout(read, wait) });
 }
 
 /** A job of an event: in its place, or first, since lists are newest first. */
@@ -79,11 +121,13 @@ export function withJobInPages(pages: Pages<Job> | undefined, changed: Job, aske
 export function apply(cache: QueryClient, change: Change): void {
   switch (change.kind) {
     case "environment":
-      cache.setQueryData<Environment[]>(["environments"], (list) => withEnvironment(list, change.object));
-      cache.setQueryData<Environment>(["environment", change.object.name], (known) => (known ? withEnvironment([known], change.object)?.[0] : undefined));
+      withEnvironment(cache, change.object);
+      cache.setQueryData<Environment>(["environment", change.object.name], (known) => (known ? newer(known, change.object) : undefined));
+      readAgain(cache);
       break;
     case "environmentDeleted":
-      cache.setQueryData<Environment[]>(["environments"], (list) => list?.filter((e) => e.name !== change.name));
+      withoutEnvironment(cache, change.name);
+      readAgain(cache);
       void cache.invalidateQueries({ queryKey: ["environment", change.name] });
       break;
     case "job": {

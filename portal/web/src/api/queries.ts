@@ -50,12 +50,23 @@ export const sessionQuery = queryOptions({
   staleTime: 5 * 60_000,
 });
 
-/** All environments. Changes come as events; pod counts do not, so the list is read again from time to time. */
+/** So often pods are counted again, in milliseconds: changes of them are no events. */
+export const ENVIRONMENTS_AGAIN = 15_000;
+
+/** How many environments there are, of which phases and templates. */
 export const environmentsQuery = queryOptions({
-  queryKey: ["environments"],
-  queryFn: ({ signal }) => all<Environment>(`${base}/environments`, signal),
-  refetchInterval: (query) => ((query.state.data?.length ?? 0) > 500 ? 120_000 : 15_000),
+  queryKey: ["environments", "summary"],
+  queryFn: ({ signal }) => json<Page<Environment>>(`${base}/environments?limit=1&counts=phase&counts=template`, { signal }),
+  refetchInterval: 60_000,
 });
+
+/** Whether one may see an environment of this name. */
+export const takenQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["environments", "named", name],
+    queryFn: async ({ signal }) => (await json<Page<Environment>>(`${base}/environments?limit=1&name=${encodeURIComponent(name)}`, { signal })).items.length > 0,
+    enabled: name !== "",
+  });
 
 export const environmentQuery = (name: string) =>
   queryOptions({

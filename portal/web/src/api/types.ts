@@ -446,6 +446,10 @@ export interface ClientLogin {
 export interface Page<T> {
   items: T[];
   next?: string;
+  /** How many match, on all pages. */
+  total?: number;
+  /** How many of these have which value, by the fields that were asked for. */
+  counts?: Record<string, Record<string, number>>;
 }
 
 export interface ProblemDocument {

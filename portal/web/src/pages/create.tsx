@@ -1,9 +1,9 @@
 // A new environment: pick a template, say what differs from its defaults, go.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useDeferredValue, useMemo, useState } from "react";
 import { approvalPath, needsReason, orApproval } from "../api/approvals";
 import { json } from "../api/client";
-import { environmentsQuery, permissionsQuery, projectsQuery, resourcesQuery, templateQuery, templateVersionsQuery, templatesQuery } from "../api/queries";
+import { permissionsQuery, projectsQuery, resourcesQuery, takenQuery, templateQuery, templateVersionsQuery, templatesQuery } from "../api/queries";
 import type { Binding, CreateEnvironment, CreatePreview, Environment, EnvironmentKind, Resource, Template, TemplateVersion } from "../api/types";
 import { plural, shell } from "../lib/format";
 import { defaultText, nameProblem, parameterProblem, parameterValue } from "../lib/parameters";
@@ -54,7 +54,6 @@ function Wizard({ templates }: { templates: Template[] }) {
   const [version, setVersion] = useState("");
   const [tried, setTried] = useState(false);
   const cache = useQueryClient();
-  const environments = useQuery(environmentsQuery);
   const projects = useQuery(projectsQuery);
   const [project, setProject] = useQueryValue("project");
   // A version or a channel of the template; nothing: the newest stable one.
@@ -73,7 +72,8 @@ function Wizard({ templates }: { templates: Template[] }) {
   const versionError = version === "" || /^v?1\.\d+$/.test(version) ? undefined : "A minor version, such as 1.35";
   const may = useQuery(permissionsQuery({ project: project === "" ? "default" : project }));
   const missing = may.data?.includes("environments.create") === false ? `You need environments.create in ${project === "" ? "default" : project}: ask a maintainer of the project, or choose another one` : undefined;
-  const taken = environments.data?.some((e) => e.name === name) === true;
+  const named = useDeferredValue(nameProblem(name) === undefined ? name : "");
+  const taken = useQuery(takenQuery(named)).data === true && named === name;
   const nameError = nameProblem(name) ?? (taken ? "There is one of that name" : undefined);
   const problems = useMemo(() => {
     const all = new Map<string, string>();

@@ -1,45 +1,39 @@
-// All environments: cards or a table, found by text and phase.
+// All environments: cards or a table; found, sorted and counted by the server, of which the part in sight is read.
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { environmentsQuery } from "../api/queries";
-import type { Environment, Phase } from "../api/types";
+import { ENVIRONMENTS_AGAIN, environmentsQuery } from "../api/queries";
+import type { Environment, Page as PageOf, Phase } from "../api/types";
+import { type Windowed, useWindow } from "../api/window";
 import { plural } from "../lib/format";
 import { Link, useQueryValue } from "../lib/router";
 import { Button, Choice, Search } from "../ui/controls";
-import { Age, Empty, Loaded } from "../ui/feedback";
+import { Age, Empty, ErrorNote, Loaded, Skeleton } from "../ui/feedback";
 import { Icon } from "../ui/icons";
 import { Page } from "../ui/page";
-import { type Column, type Sort, Table } from "../ui/table";
+import { type Column, Table, useServerSort } from "../ui/table";
 import { PhaseState, PodsText } from "./phase";
 
 const PHASES: Phase[] = ["Ready", "Creating", "Updating", "Waking", "Sleeping", "PendingApproval", "Failed", "Deleting"];
 
 const COLUMNS: Column<Environment>[] = [
-  { id: "name", title: "Name", width: "minmax(9rem, 2fr)", cell: (e) => <Link to={`/environments/${e.name}`}>{e.name}</Link>, sort: (e) => e.name },
-  { id: "phase", title: "Phase", width: "minmax(6.5rem, 0.9fr)", cell: (e) => <PhaseState phase={e.phase} />, sort: (e) => e.phase },
-  { id: "pods", title: "Pods", width: "5rem", right: true, cell: (e) => `${e.pods.ready}/${e.pods.total}`, sort: (e) => e.pods.total, from: 420 },
-  { id: "template", title: "Template", width: "minmax(8rem, 1.4fr)", cell: (e) => `${e.template} ${e.templateVersion}`, sort: (e) => e.template, from: 560 },
-  { id: "kubernetes", title: "Kubernetes", width: "6.5rem", cell: (e) => e.kubernetesVersion, sort: (e) => e.kubernetesVersion, from: 760 },
-  { id: "project", title: "Project", width: "minmax(6rem, 1fr)", cell: (e) => e.project ?? "", sort: (e) => e.project ?? "", from: 960 },
-  { id: "owner", title: "Owner", width: "minmax(7rem, 1fr)", cell: (e) => e.owner, sort: (e) => e.owner, from: 860 },
+  { id: "name", title: "Name", width: "minmax(9rem, 2fr)", cell: (e) => <Link to={`/environments/${e.name}`}>{e.name}</Link>, byServer: true },
+  { id: "phase", title: "Phase", width: "minmax(6.5rem, 0.9fr)", cell: (e) => <PhaseState phase={e.phase} />, byServer: true },
+  { id: "pods", title: "Pods", width: "5rem", right: true, cell: (e) => `${e.pods.ready}/${e.pods.total}`, from: 420 },
+  { id: "template", title: "Template", width: "minmax(8rem, 1.4fr)", cell: (e) => `${e.template} ${e.templateVersion}`, byServer: true, from: 560 },
+  { id: "kubernetesVersion", title: "Kubernetes", width: "6.5rem", cell: (e) => e.kubernetesVersion, byServer: true, from: 760 },
+  { id: "project", title: "Project", width: "minmax(6rem, 1fr)", cell: (e) => e.project ?? "", byServer: true, from: 960 },
+  { id: "owner", title: "Owner", width: "minmax(7rem, 1fr)", cell: (e) => e.owner, byServer: true, from: 860 },
   { id: "message", title: "Message", width: "minmax(8rem, 2fr)", cell: (e) => <span className="soft" title={e.message}>{e.message}</span>, from: 1050 },
-  { id: "age", title: "Age", width: "4rem", right: true, cell: (e) => <Age time={e.createdAt} />, sort: (e) => -Date.parse(e.createdAt) },
+  { id: "createdAt", title: "Age", width: "4rem", right: true, cell: (e) => <Age time={e.createdAt} />, byServer: true },
 ];
 
-/** Those that contain every word of the text, in what is shown of them. */
-export function found(list: Environment[], text: string, phase: string, template: string): Environment[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return list.filter((e) => {
-    if (phase !== "" && e.phase !== phase) return false;
-    if (template !== "" && e.template !== template) return false;
-    const all = `${e.name} ${e.template} ${e.owner} ${e.message} ${e.project ?? ""}`.toLowerCase();
-    return words.every((word) => all.includes(word));
-  });
-}
-
 export default function Environments() {
-  const query = useQuery(environmentsQuery);
+  const summary = useQuery(environmentsQuery);
+  const { text, phase, template, order } = useFilter();
+  const wanted = useMemo(() => ({ q: text, phase, template, sort: order }), [text, phase, template, order]);
+  const asked = useDeferredValue(wanted);
+  const list = useWindow<Environment>("environments", "/api/v1/environments", asked, nameOf, ENVIRONMENTS_AGAIN);
   return (
     <Page
       title="Environments"
@@ -49,10 +43,27 @@ export default function Environments() {
         </Link>
       }
     >
-      <Loaded query={query}>{(list) => (list.length === 0 ? <None /> : <List list={list} />)}</Loaded>
+      {list.error ? (
+        <ErrorNote error={list.error} retry={list.retry} />
+      ) : list.pending ? (
+        <Skeleton />
+      ) : (
+        <Loaded query={summary}>{(all) => (all.total === 0 && list.rows.length === 0 ? <None /> : <List all={all} list={list} asked={asked} />)}</Loaded>
+      )}
     </Page>
   );
 }
+
+/** What is looked for, in which order, as the address says. */
+function useFilter() {
+  const [text, setText] = useQueryValue("q");
+  const [phase, setPhase] = useQueryValue("phase");
+  const [template, setTemplate] = useQueryValue("template");
+  const { sort, asked: order, setSort } = useServerSort("name");
+  return { text, setText, phase, setPhase, template, setTemplate, sort, order, setSort };
+}
+
+const nameOf = (environment: Environment): string => environment.name;
 
 function None() {
   return (
@@ -68,20 +79,13 @@ function None() {
   );
 }
 
-function List({ list }: { list: Environment[] }) {
-  const [text, setText] = useQueryValue("q");
-  const [phase, setPhase] = useQueryValue("phase");
-  const [template, setTemplate] = useQueryValue("template");
-  const [view, setView] = useQueryValue("view", list.length > 24 ? "table" : "cards");
-  const [sort, setSort] = useState<Sort>({ column: "name", descending: false });
-  const wanted = useDeferredValue(text);
-  const counts = useMemo(() => {
-    const by = new Map<Phase, number>();
-    for (const e of list) by.set(e.phase, (by.get(e.phase) ?? 0) + 1);
-    return by;
-  }, [list]);
-  const templates = useMemo(() => [...new Set(list.map((e) => e.template))].sort(), [list]);
-  const rows = useMemo(() => found(list, wanted, phase, template), [list, wanted, phase, template]);
+/** `all` tells how many there are, whatever is looked for. */
+function List({ all, list: { rows, sight }, asked }: { all: PageOf<Environment>; list: Windowed<Environment>; asked: object }) {
+  const { text, setText, phase, setPhase, template, setTemplate, sort, setSort } = useFilter();
+  const total = all.total ?? 0;
+  const [view, setView] = useQueryValue("view", total > 24 ? "table" : "cards");
+  const counts = all.counts?.phase ?? {};
+  const templates = Object.keys(all.counts?.template ?? {}).sort();
   return (
     <>
       <div className="toolbar">
@@ -95,9 +99,9 @@ function List({ list }: { list: Environment[] }) {
           />
         )}
         <div className="chips" role="group" aria-label="Phase">
-          {PHASES.filter((each) => counts.has(each)).map((each) => (
+          {PHASES.filter((each) => counts[each] !== undefined || each === phase).map((each) => (
             <button key={each} type="button" className="chip" aria-pressed={phase === each} onClick={() => setPhase(phase === each ? "" : each)}>
-              {each} <span className="n">{counts.get(each)?.toLocaleString("en")}</span>
+              {each} <span className="n">{(counts[each] ?? 0).toLocaleString("en")}</span>
             </button>
           ))}
         </div>
@@ -123,9 +127,9 @@ function List({ list }: { list: Environment[] }) {
           </Button>
         </Empty>
       ) : view === "cards" ? (
-        <Cards rows={rows} />
+        <Cards rows={rows} onSight={sight} top={asked} />
       ) : (
-        <Table label="Environments" rows={rows} columns={COLUMNS} rowKey={(e) => e.uid} sort={sort} onSort={setSort} foot={`${rows.length.toLocaleString("en")} of ${plural(list.length, "environment")}`} />
+        <Table label="Environments" rows={rows} columns={COLUMNS} rowKey={(e) => e.uid} sort={sort} onSort={setSort} onSight={sight} top={asked} foot={`${rows.length.toLocaleString("en")} of ${plural(Math.max(total, rows.length), "environment")}`} />
       )}
     </>
   );
@@ -135,7 +139,7 @@ const CARD_WIDTH = 272;
 const CARD_HEIGHT = 136;
 
 /** Cards in rows; only those in sight are in the document. */
-function Cards({ rows }: { rows: Environment[] }) {
+function Cards({ rows, onSight, top }: { rows: (Environment | undefined)[]; onSight: (first: number, last: number) => void; top: object }) {
   const frame = useRef<HTMLDivElement>(null);
   const [columns, setColumns] = useState(1);
   const [room, setRoom] = useState(500);
@@ -153,21 +157,39 @@ function Cards({ rows }: { rows: Environment[] }) {
   }, []);
   const lines = Math.ceil(rows.length / columns);
   const virtual = useVirtualizer({ count: lines, getScrollElement: () => frame.current, estimateSize: () => CARD_HEIGHT + 12, overscan: 3 });
+  const inSight = virtual.getVirtualItems();
+  const first = (inSight[0]?.index ?? 0) * columns;
+  const last = ((inSight.at(-1)?.index ?? 0) + 1) * columns - 1;
+  useLayoutEffect(() => onSight(first, last), [first, last, onSight]);
+  useLayoutEffect(() => {
+    if (frame.current) frame.current.scrollTop = 0;
+  }, [top]);
   return (
     <div ref={frame} className="card-scroll" style={{ maxHeight: room }}>
       <ul className="virtual" style={{ height: virtual.getTotalSize() }} aria-label="Environments">
-        {virtual.getVirtualItems().flatMap((line) =>
+        {inSight.flatMap((line) =>
           rows.slice(line.index * columns, (line.index + 1) * columns).map((environment, index) => (
             <li
-              key={environment.uid}
+              key={environment?.uid ?? `at ${line.index * columns + index}`}
               className="card-place"
               style={{ width: `calc((100% - ${(columns - 1) * 12}px) / ${columns})`, height: CARD_HEIGHT, left: `calc((100% + 12px) / ${columns} * ${index})`, transform: `translateY(${line.start}px)` }}
             >
-              <Card environment={environment} />
+              {environment ? <Card environment={environment} /> : <Unread />}
             </li>
           )),
         )}
       </ul>
+    </div>
+  );
+}
+
+/** One that is in sight but not read yet. */
+function Unread() {
+  return (
+    <div className="card">
+      <span className="unread">
+        <span className="hidden-visually">Not read yet</span>
+      </span>
     </div>
   );
 }

@@ -26,7 +26,8 @@ export interface Sort {
 
 export interface TableProps<T> {
   label: string;
-  rows: T[];
+  /** What is not read yet is a hole; only where the server sorts. */
+  rows: (T | undefined)[];
   columns: Column<T>[];
   rowKey: (row: T) => string;
   sort?: Sort;
@@ -36,15 +37,19 @@ export interface TableProps<T> {
   rowHeight?: number;
   foot?: ReactNode;
   onEnd?: () => void;
+  /** Told which rows are in sight. */
+  onSight?: (first: number, last: number) => void;
+  /** When it changes, rows are shown from the first one on. */
+  top?: unknown;
 }
 
 /** Rows in the order of a column; those alike keep theirs. */
-export function sorted<T>(rows: T[], columns: Column<T>[], sort: Sort | undefined): T[] {
+export function sorted<T>(rows: (T | undefined)[], columns: Column<T>[], sort: Sort | undefined): (T | undefined)[] {
   const by = columns.find((column) => column.id === sort?.column)?.sort;
   if (!by || !sort) return rows;
   const sign = sort.descending ? -1 : 1;
   return rows
-    .map((row) => ({ row, key: by(row) }))
+    .flatMap((row) => (row === undefined ? [] : [{ row, key: by(row) }]))
     .sort((a, b) => {
       if (typeof a.key === "number" && typeof b.key === "number") return sign * (a.key - b.key);
       return sign * collator.compare(String(a.key), String(b.key));
@@ -61,7 +66,7 @@ export function useServerSort(usual: string): { sort: Sort; asked: string; setSo
 
 const collator = new Intl.Collator(undefined, { numeric: true });
 
-export function Table<T>({ label, rows, columns, rowKey, sort, onSort, height, rowHeight = 38, foot, onEnd }: TableProps<T>) {
+export function Table<T>({ label, rows, columns, rowKey, sort, onSort, height, rowHeight = 38, foot, onEnd, onSight, top }: TableProps<T>) {
   const scroll = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [room, setRoom] = useState(400);
@@ -85,7 +90,12 @@ export function Table<T>({ label, rows, columns, rowKey, sort, onSort, height, r
   const ordered = useMemo(() => sorted(rows, columns, sort), [rows, columns, sort]);
   const virtual = useVirtualizer({ count: ordered.length, getScrollElement: () => scroll.current, estimateSize: () => rowHeight, overscan: 8 });
   const items = virtual.getVirtualItems();
+  const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
+  useLayoutEffect(() => onSight?.(first, last), [first, last, onSight]);
+  useLayoutEffect(() => {
+    if (scroll.current) scroll.current.scrollTop = 0;
+  }, [top]);
   useLayoutEffect(() => {
     if (onEnd && ordered.length > 0 && last >= ordered.length - 10) onEnd();
   }, [last, ordered.length, onEnd]);
@@ -117,9 +127,18 @@ export function Table<T>({ label, rows, columns, rowKey, sort, onSort, height, r
         <div role="rowgroup" className="virtual" style={{ height: virtual.getTotalSize() }}>
           {items.map((item) => {
             const row = ordered[item.index];
-            if (row === undefined) return null;
+            const place = { height: rowHeight, transform: `translateY(${item.start}px)` };
+            if (row === undefined) {
+              return (
+                <div key={`at ${item.index}`} className="tr td" role="row" aria-rowindex={item.index + 2} style={place}>
+                  <div role="cell" className="unread">
+                    <span className="hidden-visually">Not read yet</span>
+                  </div>
+                </div>
+              );
+            }
             return (
-              <div key={rowKey(row)} className="tr td" role="row" aria-rowindex={item.index + 2} style={{ ...template, height: rowHeight, transform: `translateY(${item.start}px)` }}>
+              <div key={rowKey(row)} className="tr td" role="row" aria-rowindex={item.index + 2} style={{ ...template, ...place }}>
                 {shown.map((column, index) => (
                   <div key={column.id} role="cell" className={[column.right ? "right" : "", index === 0 ? "primary-cell" : ""].join(" ")}>
                     {column.cell(row)}
