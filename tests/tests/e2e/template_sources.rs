@@ -159,6 +159,20 @@ fn branches_and_tags_become_channels_and_versions_and_a_bad_one_changes_nothing(
     let audit = platform.vctl(&["audit", "list"])?.ok()?;
     ensure!(audit.contains("template-source.sync"), "{audit}");
 
+    // What was yanked stays so, and a repository that still has it is told so.
+    platform.vctl(&["template", "yank", "app", "1.2.0", "--reason", "loses data"])?.ok()?;
+    write(&work, "app", "1.2.0", "five")?;
+    std::fs::write(work.join("CHANGES"), "a commit\n")?;
+    push(&work, "the same version")?;
+    let said = platform.vctl(&["template", "sync", "team"])?.refused()?;
+    ensure!(said.contains("was yanked") && said.contains("loses data") && said.contains("--undo"), "{said}");
+    let versions = platform.vctl(&["template", "list", "app"])?.ok()?;
+    ensure!(versions.lines().any(|line| line.starts_with("1.2.0") && line.contains("(yanked)")), "{versions}");
+    let said = platform.vctl(&["create", "last", "--template", "app@1.2.0"])?.refused()?;
+    ensure!(said.contains("loses data"), "{said}");
+    platform.vctl(&["template", "yank", "app", "1.2.0", "--undo"])?.ok()?;
+    platform.vctl(&["template", "sync", "team"])?.ok()?;
+
     // Another repository does not decide what environments of this template are made of, nor of the server's own.
     let other = directory.path().join("other");
     for (name, holder) in
@@ -181,20 +195,6 @@ fn branches_and_tags_become_channels_and_versions_and_a_bad_one_changes_nothing(
         let said = platform.vctl(&["template", "sync", "other"])?.ok()?;
         ensure!(said.contains("99.0.0"), "{said}");
     }
-
-    // What was yanked stays so, and a repository that still has it is told so.
-    platform.vctl(&["template", "yank", "app", "1.2.0", "--reason", "loses data"])?.ok()?;
-    write(&work, "app", "1.2.0", "five")?;
-    std::fs::write(work.join("CHANGES"), "a commit\n")?;
-    push(&work, "the same version")?;
-    let said = platform.vctl(&["template", "sync", "team"])?.refused()?;
-    ensure!(said.contains("was yanked") && said.contains("loses data") && said.contains("--undo"), "{said}");
-    let versions = platform.vctl(&["template", "list", "app"])?.ok()?;
-    ensure!(versions.lines().any(|line| line.starts_with("1.2.0") && line.contains("(yanked)")), "{versions}");
-    let said = platform.vctl(&["create", "last", "--template", "app@1.2.0"])?.refused()?;
-    ensure!(said.contains("loses data"), "{said}");
-    platform.vctl(&["template", "yank", "app", "1.2.0", "--undo"])?.ok()?;
-    platform.vctl(&["template", "sync", "team"])?.ok()?;
     platform.vctl(&["template", "source", "remove", "team"])?.ok()?;
     platform.vctl(&["create", "last", "--template", "app@1.2.0"])?.ok()?;
     Ok(())
