@@ -163,6 +163,7 @@ fn branches_and_tags_become_channels_and_versions_and_a_bad_one_changes_nothing(
     platform.vctl(&["template", "yank", "app", "1.2.0", "--reason", "loses data"])?.ok()?;
     write(&work, "app", "1.2.0", "five")?;
     std::fs::write(work.join("CHANGES"), "a commit\n")?;
+    git(&work, &["tag", "-d", "v9.0.0"])?.ok()?;
     push(&work, "the same version")?;
     let said = platform.vctl(&["template", "sync", "team"])?.refused()?;
     ensure!(said.contains("was yanked") && said.contains("loses data") && said.contains("--undo"), "{said}");
