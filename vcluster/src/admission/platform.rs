@@ -52,9 +52,12 @@ async fn take(
     let unknown = |why: String| ApiError::internal(format!("what this cluster may use is not known now: {why}"));
     let Change { requests, slot, more: most, may_be_counted, .. } = change;
     let requested = Requested { key: target.key(), requests, slot };
-    let grows = async || match may_be_counted {
-        true => plane.shared.counting.grows(&*plane.shared.store, plane.tenant, plane.now(), &requested).await,
-        false => Ok(most),
+    let grows = async || {
+        if may_be_counted {
+            plane.shared.counting.grows(&*plane.shared.store, plane.tenant, plane.now(), &requested).await
+        } else {
+            Ok(most)
+        }
     };
     // Outside of the turn it is a guess.
     let mut more = grows().await?;
