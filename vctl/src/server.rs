@@ -39,7 +39,7 @@ pub(crate) enum Command {
     /// Run the platform in the foreground
     Up(Box<up::Up>),
     /// Run the agent of a worker
-    Agent(agent::Agent),
+    Agent(Box<agent::Agent>),
     /// Stop the platform of a data dir and everything it runs
     Down(down::Down),
     // Renders one template for the server.
