@@ -27,7 +27,7 @@ enum Command {
     #[command(flatten)]
     Server(server::Command),
     #[command(flatten)]
-    Client(cli::Command),
+    Client(Box<cli::Command>),
 }
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         match cli.command {
             #[cfg(target_os = "linux")]
             Command::Server(command) => done(command.run(&cli.global).await),
-            Command::Client(command) => cli::run(&cli.global, command, Cli::command()).await,
+            Command::Client(command) => cli::run(&cli.global, *command, Cli::command()).await,
         }
     });
     // What matters has been waited for; a file that is read may be a pipe into which nobody ever writes.
