@@ -1,13 +1,14 @@
 //! The worker agent: it runs the pods the server expects, with Podman, and tells what it observes.
 //!
-//! The agent dials out and listens to nobody but its own pods (resolver and API tunnel on the worker's address). It keeps working from
+//! The agent dials out and listens to nobody but its own pods (resolver and API tunnel on the worker's address) and, where it is told
+//! to, to whoever reads its measurements. It keeps working from
 //! the last expected state on disk while the server is away. Containers outlive it: each has its monitor, and after a restart the agent
 //! finds them by their labels and touches nothing that runs.
 //!
 //! A change of the expected state is reconciled in this order: mesh (none yet), DNS, containers, proxy (services). Each pod has one
 //! actor that plans ([`pods`]), makes one change and plans again; up to [`Config::parallel`] pods are worked on at a time.
 //!
-//! Layer L2. Deliberately absent: any knowledge of Kubernetes objects (the server translates), and any inbound port.
+//! Layer L2. Deliberately absent: any knowledge of Kubernetes objects (the server translates), and any port on which it could be told what to do.
 
 mod config;
 mod context;
